@@ -1,4 +1,4 @@
-//! How fast pieces are walked and copied, and how much memory big views take.
+//! Measures the rate at which pieces are walked and copied, and the memory of large views.
 //!
 //! Prints one line per piece size and layout: nanoseconds per piece for walking (cursor only), packing to and
 //! unpacking from a contiguous buffer, and scattering from strided memory into a strided file window, beside

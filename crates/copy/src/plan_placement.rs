@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use pario_client::PlacementMap;
-use pario_placement::{PlacementPlan, Places};
+use pario_placement::{PlacementPlan, ServerAssignments};
 use pario_registry::Entry;
 use pario_types::ServerId;
 use std::path::Path;
@@ -24,7 +24,11 @@ impl PlanPlacement {
 
     /// The plan on a partition. `places` names servers for processes or nodes; the others use the servers on the nodes
     /// that the profile knows.
-    pub fn new(plan: PlacementPlan, places: &Places, entry: &Entry) -> Result<PlanPlacement, Error> {
+    pub fn new(
+        plan: PlacementPlan,
+        places: &ServerAssignments,
+        entry: &Entry,
+    ) -> Result<PlanPlacement, Error> {
         let count = entry.description.structure().servers.len() as u16;
         if let Some(server) = places.servers().find(|server| server.0 >= count) {
             return Err(Error::NoServer { partition: entry.name().to_owned(), server: server.0, count });

@@ -2,7 +2,7 @@
 
 pub use pario_types::PartitioningMethod;
 
-/// How a file system locks ranges against concurrent writers.
+/// The way in which a file system locks ranges against concurrent writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockProtocol {
     /// Each server locks the stripes that it stores: Lustre, partitions.

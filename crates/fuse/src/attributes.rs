@@ -1,13 +1,12 @@
-//! What `stat` shows of a file or directory.
+//! The attributes of a file or directory, as `stat` shows them.
 
 use fuser::{FileAttr, FileType, INodeNo};
 use pario_client::Metadata;
 
-/// The size of requests that programs are advised to make: the largest that the kernel passes on in one
-/// piece.
+/// The recommended size of requests: the largest that the kernel passes on in one piece.
 pub(crate) const BLOCK: u32 = 1 << 20;
 
-/// Whose files they are: whoever mounted the partition, because servers let nobody else in.
+/// The owner of all files: the user who mounted the partition, because servers accept no other.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner {
     pub user: u32,
@@ -20,7 +19,7 @@ impl Owner {
     }
 }
 
-/// What `stat` shows.
+/// Converts metadata to the attributes that `stat` shows.
 pub(crate) fn attributes(metadata: &Metadata, owner: Owner) -> FileAttr {
     FileAttr {
         ino: INodeNo(metadata.id().0),
@@ -32,7 +31,7 @@ pub(crate) fn attributes(metadata: &Metadata, owner: Owner) -> FileAttr {
         crtime: metadata.created(),
         kind: if metadata.is_dir() { FileType::Directory } else { FileType::RegularFile },
         perm: (metadata.mode() & 0o7777) as u16,
-        // Also of directories: 1 says that the number of directories in it is not counted.
+        // Also for directories: 1 means that the number of directories in it is not counted.
         nlink: 1,
         uid: owner.user,
         gid: owner.group,

@@ -1,10 +1,10 @@
-//! Errors of partitions as the kernel knows them.
+//! Errors of partitions as error numbers of the kernel.
 
 use fuser::Errno;
 use pario_client::{Error, ErrorKind};
 
-/// The number of an error: the server's own where it gave one, else that of its kind. The log of the mount
-/// has no line for it: whoever made the call is told, and the servers' logs say more.
+/// The number of an error: the server's own where it gave one, else that of its kind. The log of the mount has no line for
+/// it: the caller gets the error, and the servers' logs say more.
 pub(crate) fn errno(error: &Error) -> Errno {
     match error {
         Error::Server { failure, .. } if failure.errno > 0 => Errno::from_i32(failure.errno),
@@ -35,7 +35,7 @@ fn of_kind(kind: ErrorKind) -> Errno {
         | ErrorKind::Type
         | ErrorKind::Comm
         | ErrorKind::Info => Errno::EINVAL,
-        // A server that does not answer is to programs a disk that does not.
+        // For programs, a server that does not answer is a disk that does not answer.
         ErrorKind::Io
         | ErrorKind::Unreachable
         | ErrorKind::Damaged

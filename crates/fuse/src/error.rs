@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why something was not mounted or unmounted.
+/// The reason why a partition was not mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no `/dev/fuse`, or it is not for this user.
+    /// There is no `/dev/fuse`, or this user has no access to it.
     #[error(
         "/dev/fuse cannot be used ({0}): load the kernel's module (modprobe fuse); in a container, start that with --device \
          /dev/fuse --cap-add SYS_ADMIN"
@@ -15,24 +15,24 @@ pub enum Error {
     /// The directory cannot be used.
     #[error("cannot mount at {}: {cause}", dir.display())]
     Directory {
-        /// Which.
+        /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         cause: io::Error,
     },
-    /// There is something in the directory, which would be hidden.
+    /// The directory is not empty; its content would be hidden.
     #[error("cannot mount at {}: it is not empty; use another directory", .0.display())]
     Occupied(PathBuf),
-    /// Something is mounted there.
+    /// Something is mounted there already.
     #[error("something is mounted at {} already; 'pario umount' ends it if it is a partition", .0.display())]
     Taken(PathBuf),
-    /// The system did not mount it.
+    /// The system refused to mount it.
     #[error("cannot mount at {}: {}", dir.display(), mount_cause(cause))]
     Mount {
-        /// Where.
+        /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         cause: io::Error,
     },
@@ -42,15 +42,15 @@ pub enum Error {
     /// It is in use.
     #[error("{} is in use: end what uses it (fuser -vm shows what), or say --lazy", .0.display())]
     Busy(PathBuf),
-    /// The system did not unmount it.
+    /// The system refused to unmount it.
     #[error("cannot unmount {}: {why}", dir.display())]
     Unmount {
-        /// Where.
+        /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The list of mounts or a pipe was not to be had.
+    /// The list of mounts or a pipe was not available.
     #[error("the system does not play along: {0}")]
     System(#[source] io::Error),
 }

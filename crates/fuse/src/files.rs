@@ -1,7 +1,7 @@
-//! What the kernel asks for, done on a partition: numbers and names in, attributes and bytes out.
+//! The kernel's requests, performed on a partition: inode numbers and names in, attributes and bytes out.
 //!
-//! Nothing is remembered of what files hold or how long they are: every question goes to the servers, so that
-//! what MPI programs write is seen at once. A file that was opened stays usable when its name is gone.
+//! This module caches neither content nor size of files: every request goes to the servers, so that writes of MPI programs
+//! are visible at once. An open file stays usable when its name is removed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -21,37 +21,37 @@ use crate::names::Names;
 
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
-/// A partition's files as the kernel uses them.
+/// A partition's files, as the kernel uses them.
 pub(crate) struct Files {
     pub partition: Partition,
     pub owner: Owner,
     names: Mutex<Names>,
     /// Open files, by number and handle.
-    opens: Mutex<BTreeMap<(u64, u64), Arc<Opened>>>,
+    opens: Mutex<BTreeMap<(u64, u64), Arc<OpenHandle>>>,
     listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
     handles: AtomicU64,
-    /// Closed when nothing is served any more.
+    /// Closed when the mount is no longer served.
     _ending: PipeWriter,
 }
 
 /// An open file.
-struct Opened {
+struct OpenHandle {
     file: File,
-    /// As it was when it was opened.
+    /// Its metadata at the time of the open.
     metadata: Metadata,
     appends: bool,
-    /// Writes up to then do not say when it was modified: somebody set that.
+    /// Writes up to this time do not change the time of modification, because it was set.
     settled: Mutex<Option<SystemTime>>,
 }
 
-impl Opened {
-    /// When it was last written to through this handle, if nobody set the time since.
+impl OpenHandle {
+    /// The time of the last write through this handle, if the time was not set since.
     fn modified(&self) -> Option<SystemTime> {
         self.file.modified().filter(|modified| Some(*modified) > *self.settled.lock())
     }
 }
 
-/// What is to be changed of a file or directory.
+/// The changes of a file's or directory's attributes.
 #[derive(Default)]
 pub(crate) struct Changes {
     pub size: Option<u64>,
@@ -76,12 +76,12 @@ impl Files {
     // Names.
 
     pub fn look_up(&self, parent: u64, name: &OsStr) -> Result<FileAttr> {
-        // What cannot be a name is not there.
+        // An invalid name does not exist.
         let name = name.to_str().ok_or(Errno::ENOENT)?;
         self.found(parent, name)
     }
 
-    /// Tells the kernel what is behind a name.
+    /// Returns the attributes of a name, and counts the kernel's reference to it.
     fn found(&self, parent: u64, name: &str) -> Result<FileAttr> {
         let metadata = self.partition.metadata(&self.path_in(parent, name)?).map_err(errors)?;
         self.names.lock().tell(parent, name, metadata.id().0);
@@ -132,14 +132,14 @@ impl Files {
         }
     }
 
-    /// Of a file whose name is gone there is what its open handle knows.
+    /// The attributes of a file whose name is removed come from its open handle.
     fn get_nameless(&self, number: u64) -> Result<FileAttr> {
         let opened = self.opened(number).pop().ok_or(Errno::ESTALE)?;
         let size = opened.file.len().map_err(errors)?;
         Ok(FileAttr { size, blocks: size.div_ceil(512), nlink: 0, ..self.attributes(&opened.metadata) })
     }
 
-    /// What `stat` shows; when a file was modified, servers learn only when its writer closes it.
+    /// The attributes that `stat` shows. Servers learn a file's time of modification only when its writer closes it.
     fn attributes(&self, metadata: &Metadata) -> FileAttr {
         let mut found = attributes(metadata, self.owner);
         if metadata.is_file() {
@@ -187,8 +187,7 @@ impl Files {
         Ok(self.keep(file, metadata, flags))
     }
 
-    /// Opens what has that number; not what has its name by now, which the kernel then finds by looking
-    /// again.
+    /// Opens the file of that number, not another file that has its name by now; the kernel then looks the name up again.
     fn open_as(&self, number: u64, options: &OpenOptions) -> Result<File> {
         let file = self.partition.open(&self.path(number)?, options).map_err(errors)?;
         if file.id().0 == number { Ok(file) } else { Err(Errno::ESTALE) }
@@ -197,7 +196,7 @@ impl Files {
     pub fn create(&self, parent: u64, name: &OsStr, mode: u32, flags: OpenFlags) -> Result<(FileAttr, u64)> {
         let name = text(name)?;
         let path = self.path_in(parent, name)?;
-        // To create one has to write, even if the program only wants to read.
+        // Creating a file requires write access, even if the program only reads.
         let mut options = options(flags);
         options.write(true).create(true).create_new(flags.0 & libc::O_EXCL != 0).mode(mode);
         options.truncate(flags.0 & libc::O_TRUNC != 0);
@@ -213,17 +212,17 @@ impl Files {
     fn keep(&self, file: File, metadata: Metadata, flags: OpenFlags) -> u64 {
         let (number, handle) = (file.id().0, self.handles.fetch_add(1, Ordering::Relaxed));
         let appends = flags.0 & libc::O_APPEND != 0;
-        let opened = Opened { file, metadata, appends, settled: Mutex::default() };
+        let opened = OpenHandle { file, metadata, appends, settled: Mutex::default() };
         self.opens.lock().insert((number, handle), Arc::new(opened));
         handle
     }
 
-    fn handle(&self, number: u64, handle: u64) -> Result<Arc<Opened>> {
+    fn handle(&self, number: u64, handle: u64) -> Result<Arc<OpenHandle>> {
         self.opens.lock().get(&(number, handle)).cloned().ok_or(Errno::EBADF)
     }
 
     /// All open handles of a file.
-    fn opened(&self, number: u64) -> Vec<Arc<Opened>> {
+    fn opened(&self, number: u64) -> Vec<Arc<OpenHandle>> {
         let opens = self.opens.lock();
         opens.range((number, 0)..=(number, u64::MAX)).map(|(_, opened)| Arc::clone(opened)).collect()
     }
@@ -238,7 +237,7 @@ impl Files {
             .map_err(errors)
     }
 
-    /// A program closes one of its descriptors: what was written has to survive it, or it is told.
+    /// A program closes one of its descriptors: its writes must be stored now, or the close reports the error.
     pub fn flush(&self, number: u64, handle: u64) -> Result<()> {
         self.handle(number, handle)?.file.flush().map_err(errors)
     }
@@ -247,10 +246,10 @@ impl Files {
         self.handle(number, handle)?.file.sync().map_err(errors)
     }
 
-    /// Nobody has the handle any more.
+    /// The handle has no more users.
     pub fn release(&self, number: u64, handle: u64) -> Result<()> {
         let opened = self.opens.lock().remove(&(number, handle)).ok_or(Errno::EBADF)?;
-        // Whoever looks at it just now is the one who closes it.
+        // A request that uses it at this moment closes it at its end.
         Arc::into_inner(opened).map_or(Ok(()), |opened| opened.file.close()).map_err(errors)
     }
 
@@ -292,7 +291,7 @@ impl Files {
     }
 }
 
-/// Writes at the end, wherever that is: the kernel's idea of it may be old. Others who append wait.
+/// Writes at the end of the file; the kernel's size may be out of date. Other appends wait.
 fn append(file: &File, bytes: &[u8]) -> pario_client::Result<()> {
     let lock = file.lock(0..i64::MAX as u64, true)?;
     let written = file.len().and_then(|end| file.write_at(bytes, end));

@@ -1,9 +1,8 @@
 //! A partition as a file system of this host, so that ordinary programs see its files.
 //!
-//! The kernel passes what programs ask of the mounted directory on to this process (FUSE), which asks the
-//! servers. `names` knows which path the kernel means, `files` does the work, `system` speaks with the
-//! kernel, `mounts` finds and ends mounts. There is no cache: programs see what others write as soon as those
-//! have written it.
+//! The kernel passes the requests of programs on the mounted directory to this process (FUSE), which sends them to the
+//! servers. `names` maps inode numbers to paths, `files` does the work, `system` communicates with the kernel, `mounts`
+//! finds mounts and unmounts. There is no cache: programs see the writes of others as soon as they are done.
 //!
 //! Mounting needs `/dev/fuse`, and for users other than root the program `fusermount3`.
 #![forbid(unsafe_code)]
@@ -27,8 +26,8 @@ use pario_client::Partition;
 pub use error::Error;
 pub use mounts::{Mount, at, unmount};
 
-/// Threads that serve the kernel. A request waits for a server at most as long as the client's deadline says,
-/// and holds up others only when all threads wait.
+/// Threads that serve the kernel. A request waits for a server at most until the client's deadline, and delays others only
+/// when all threads wait.
 const THREADS: usize = 8;
 
 /// A partition that is mounted.
@@ -36,11 +35,11 @@ const THREADS: usize = 8;
 pub struct Mounted {
     dir: PathBuf,
     ended: PipeReader,
-    /// Dropped, it would unmount what is mounted there by then, perhaps by somebody else.
+    /// If it were dropped, it would unmount whatever is mounted there by then.
     _serving: ManuallyDrop<BackgroundSession>,
 }
 
-/// Mounts a partition at an empty directory; it is served by threads of this process.
+/// Mounts a partition at an empty directory; threads of this process serve it.
 pub fn mount(partition: Partition, dir: &Path, read_only: bool) -> Result<Mounted, Error> {
     mounts::check_available()?;
     let dir = mounts::check_free(dir)?;
@@ -62,19 +61,19 @@ pub fn mount(partition: Partition, dir: &Path, read_only: bool) -> Result<Mounte
 }
 
 impl Mounted {
-    /// Where.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Becomes readable when nothing is served any more.
+    /// Becomes readable when the mount is no longer served.
     pub fn ended(&self) -> &PipeReader {
         &self.ended
     }
 
-    /// Waits until nothing is served any more.
+    /// Waits until the mount is no longer served.
     pub fn wait(mut self) -> Result<(), Error> {
-        // Nothing is ever written to it: it ends with its other end.
+        // Nothing is ever written to the pipe: the read ends when its other end is closed.
         self.ended.read(&mut [0]).map(drop).map_err(Error::System)
     }
 }

@@ -1,21 +1,20 @@
-//! Directories that are being read.
+//! Open directories.
 //!
-//! Entries come from the server page by page and go to the kernel as it asks for them, so a large directory
-//! needs no memory. The kernel goes on where it was or begins anew; who seeks elsewhere makes it begin anew
-//! and skip.
+//! Entries come from the server page by page and go to the kernel on request, so a large directory needs no memory. The
+//! kernel continues at its last offset or starts again; a seek to another offset starts again and skips.
 
 use std::iter::Peekable;
 
 use fuser::{FileType, INodeNo, ReplyDirectory};
 use pario_client::{Partition, ReadDir, Result};
 
-/// A directory that somebody reads.
+/// A directory that a program reads.
 pub(crate) struct Listing {
     path: String,
     /// Its number and its parent's, for `.` and `..`.
     numbers: [u64; 2],
     entries: Peekable<ReadDir>,
-    /// The entry that comes next, counted from 0 without `.` and `..`.
+    /// The next entry, counted from 0 without `.` and `..`.
     next: u64,
 }
 
@@ -37,7 +36,7 @@ impl Listing {
         }
         let filled = self.fill_from(partition, offset.saturating_sub(dots), reply);
         if filled.is_err() {
-            // The server may answer again: whoever asks again begins anew.
+            // The server may answer a later request: it starts again from the beginning.
             self.next = u64::MAX;
         }
         filled

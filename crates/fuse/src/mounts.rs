@@ -1,9 +1,8 @@
-//! What is mounted where, as the kernel lists it, and how a mount ends.
+//! The list of mounts from the kernel, and unmounting.
 //!
-//! A mount is known by what it calls its source: `pario:NAME#ID`, with the first digits of the partition's
-//! number, so that a partition of the same name in another registry is told apart. It may outlive the process
-//! that served it (if that was killed); then its directory cannot be looked at any more, but it is still
-//! listed and can be ended.
+//! A mount is identified by its source: `pario:NAME#ID`, with the first digits of the partition's id, so that a partition
+//! of the same name in another registry is distinguished. It may outlive the process that served it (if that was killed).
+//! Then every access to its directory fails, but it is still listed and can be unmounted.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +17,7 @@ use rustix::mount::UnmountFlags;
 
 use crate::error::Error;
 
-/// What the kernel is told that the file system is.
+/// The type of the file system, as the kernel shows it.
 pub(crate) const SUBTYPE: &str = "pario";
 
 const DEVICE: &str = "/dev/fuse";
@@ -28,13 +27,13 @@ const PREFIX: &str = "pario:";
 /// A partition that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where.
+    /// Its directory.
     pub dir: PathBuf,
     source: String,
 }
 
 impl Mount {
-    /// Whether it is that partition's.
+    /// Whether it is a mount of that partition.
     pub fn is_of(&self, name: &str, id: PartitionId) -> bool {
         self.source == source(name, id)
     }
@@ -45,15 +44,15 @@ pub(crate) fn source(name: &str, id: PartitionId) -> String {
     format!("{PREFIX}{name}#{}", &id[..8])
 }
 
-/// That this process can mount at all, as far as that shows beforehand.
+/// Checks that this process can mount at all, as far as that is known beforehand.
 pub(crate) fn check_available() -> Result<(), Error> {
     fs::OpenOptions::new().read(true).write(true).open(DEVICE).map(drop).map_err(Error::Device)
 }
 
-/// That something can be mounted at a directory; its path without links.
+/// Checks that a directory can be mounted on; returns its path without links.
 pub(crate) fn check_free(dir: &Path) -> Result<PathBuf, Error> {
     let named = |cause| Error::Directory { dir: dir.to_owned(), cause };
-    // Before it is looked at: what is mounted there may have nobody who answers.
+    // This check precedes any access to the directory: a mount there may have no process that answers.
     let (place, mounts) = (in_place(dir), list()?);
     if mounts.iter().any(|(taken, _)| Some(taken) == place.as_ref()) {
         return Err(Error::Taken(dir.to_owned()));
@@ -68,20 +67,20 @@ pub(crate) fn check_free(dir: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// The partition that is mounted at a directory, if there is one; also if nobody serves it any more.
+/// Returns the partition that is mounted at a directory, if there is one; also if no process serves it any more.
 pub fn at(dir: &Path) -> Result<Option<Mount>, Error> {
     let Some(place) = in_place(dir) else { return Ok(None) };
     let mounts = list()?;
-    // The last one lies on top of others.
+    // The last mount covers the others.
     let find = |dir: &Path| mounts.iter().rev().find(|(mounted, _)| *mounted == dir);
-    // If nothing is mounted there it may be a link to where something is.
+    // If nothing is mounted there, the path may be a link to a mount.
     let found = find(&place).or_else(|| find(&dir.canonicalize().ok()?));
     let ours = found.filter(|(_, source)| source.starts_with(PREFIX));
     Ok(ours.map(|(dir, source)| Mount { dir: dir.clone(), source: source.clone() }))
 }
 
-/// Unmounts the partition at a directory. If it is in use this is an error, unless `lazy`: then it vanishes
-/// from the directory now, and ends with its last use.
+/// Unmounts the partition at a directory. If it is in use this is an error, unless `lazy`: then it disappears from the
+/// directory now, and ends with its last use.
 pub fn unmount(dir: &Path, lazy: bool) -> Result<(), Error> {
     let Mount { dir, .. } = at(dir)?.ok_or_else(|| Error::NotMounted(dir.to_owned()))?;
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -113,8 +112,8 @@ fn unmount_as_user(dir: PathBuf, lazy: bool) -> Result<(), Error> {
     }
 }
 
-/// The path of a directory in the one above it, found without touching the directory itself: if that is a
-/// mount that nobody serves, looking at it fails or takes long. `None` if the directory above is not there.
+/// Returns the path of a directory within its parent, without an access to the directory itself: if that is a mount that no
+/// process serves, the access fails or takes long. `None` if the parent does not exist.
 fn in_place(dir: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(dir).ok()?;
     match (whole.parent(), whole.file_name()) {
@@ -129,8 +128,7 @@ fn list() -> Result<Vec<(PathBuf, String)>, Error> {
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
-/// A line of the kernel's list: its fifth word is the directory; two words after a lonely `-` comes the
-/// source.
+/// Parses a line of the kernel's list: its fifth word is the directory; the source is the second word after a single `-`.
 fn parse(line: &[u8]) -> Option<(PathBuf, String)> {
     let mut words = line.split(|byte| *byte == b' ');
     let dir = plain(words.nth(4)?);
@@ -158,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_of_the_kernel_are_understood() {
+    fn mount_lines_of_the_kernel_are_parsed() {
         let line =
             br"36 35 98:0 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.pario pario:scratch\0431234 rw";
         assert_eq!(parse(line), Some(("/mnt/a b".into(), "pario:scratch#1234".into())));
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_partition_is_not_unmounted() {
+    fn other_mounts_are_not_unmounted() {
         for dir in ["/proc", "/", "/no/such/directory"] {
             assert_eq!(at(Path::new(dir)).expect("a list"), None);
             assert!(matches!(unmount(Path::new(dir), false), Err(Error::NotMounted(_))));
@@ -190,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_read_as_it_is(name in prop::collection::vec(1u8.., 0..20)) {
+        fn any_escaped_name_is_decoded(name in prop::collection::vec(1u8.., 0..20)) {
             let written: Vec<u8> = name.iter().flat_map(|byte| match byte {
                 b' ' | b'\t' | b'\n' | b'\\' | b'#' => format!("\\{byte:03o}").into_bytes(),
                 byte => vec![*byte],

@@ -1,9 +1,8 @@
-//! Which path a number stands for.
+//! The map from inode numbers to paths.
 //!
-//! The kernel speaks of files by number, servers by path. Numbers are those of the partition, which nothing
-//! else ever has; for each that the kernel has been told of, this table keeps the directory and the name it
-//! was last seen under. Other programs may have renamed it since: the kernel looks every name up again before
-//! it uses it, and what is remembered here is then put right.
+//! The kernel identifies files by inode number, servers by path. Inode numbers are the ids of the partition, which are
+//! never reused. For each number that the kernel knows, this table has the directory and the name at its last lookup. Other
+//! programs may have renamed it since: the kernel looks every name up again before it uses it, which corrects the table.
 
 use std::collections::HashMap;
 
@@ -11,9 +10,9 @@ use std::collections::HashMap;
 pub(crate) const ROOT: u64 = 1;
 
 struct Node {
-    /// Directory and name; `None` once the name is gone.
+    /// Directory and name; `None` once the name is removed.
     place: Option<(u64, String)>,
-    /// How often the kernel was told of it, less how often it forgot.
+    /// The kernel's lookup count: replies with this number, less what the kernel forgot.
     told: u64,
 }
 
@@ -21,7 +20,7 @@ struct Node {
 #[derive(Default)]
 pub(crate) struct Names {
     nodes: HashMap<u64, Node>,
-    /// The inverse of the nodes' places.
+    /// The inverse map: from directory and name to number.
     places: HashMap<(u64, String), u64>,
 }
 
@@ -31,7 +30,7 @@ impl Names {
         let mut names = Vec::new();
         let mut at = number;
         while at != ROOT {
-            // What others moved while it was looked up could lead in a circle.
+            // A concurrent rename by another program could make a cycle.
             if names.len() > self.nodes.len() {
                 return None;
             }
@@ -48,12 +47,12 @@ impl Names {
         self.path(parent).map(|path| format!("{}/{name}", path.trim_end_matches('/')))
     }
 
-    /// The directory that something is in; the root's is itself.
+    /// Returns the directory of an inode; the root's is itself.
     pub fn parent(&self, number: u64) -> Option<u64> {
         if number == ROOT { Some(ROOT) } else { Some(self.nodes.get(&number)?.place.as_ref()?.0) }
     }
 
-    /// The kernel is told that this number is behind the name.
+    /// The kernel learns that this name has this number.
     pub fn tell(&mut self, parent: u64, name: &str, number: u64) {
         if number == ROOT {
             return;
@@ -62,7 +61,7 @@ impl Names {
         self.nodes.get_mut(&number).expect("just put there").told += 1;
     }
 
-    /// The kernel needs a number no more, as often as it says.
+    /// The kernel drops so many of its references to a number.
     pub fn forget(&mut self, number: u64, times: u64) {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.told = node.told.saturating_sub(times);
@@ -73,14 +72,14 @@ impl Names {
         }
     }
 
-    /// The name is gone.
+    /// The name is removed.
     pub fn remove(&mut self, parent: u64, name: &str) {
         if let Some(number) = self.places.get(&(parent, name.to_owned())) {
             self.unname(*number);
         }
     }
 
-    /// What had one name has another now, and what had that has none.
+    /// A name replaces another; the inode that had the new name has none any more.
     pub fn rename(&mut self, from: (u64, &str), to: (u64, &str)) {
         match self.places.get(&(from.0, from.1.to_owned())) {
             Some(number) => self.put(to.0, to.1, *number),
@@ -88,7 +87,7 @@ impl Names {
         }
     }
 
-    /// Gives a number a place, whoever had either before.
+    /// Sets directory and name of a number, and removes both from earlier owners.
     fn put(&mut self, parent: u64, name: &str, number: u64) {
         let place = (parent, name.to_owned());
         if self.places.get(&place) == Some(&number) {
@@ -130,7 +129,7 @@ mod tests {
         ]
     }
 
-    /// Directory and name, which may be gone; number; told.
+    /// Directory and name, which may be removed; number; lookup count.
     type Row = (Option<(u64, String)>, u64, u64);
 
     /// The model.

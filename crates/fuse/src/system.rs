@@ -1,9 +1,8 @@
-//! The kernel's side: requests taken apart, results put into replies.
+//! The interface to the kernel: it decodes requests and encodes replies.
 //!
-//! All files are opened for direct I/O and nothing that is told may be kept (the time to live is 0), so the
-//! kernel caches neither bytes nor attributes nor names. For the same reason directories are listed without
-//! attributes: the kernel would have to ask again for each. Who may do what is checked by the kernel
-//! (`default_permissions`).
+//! All files are opened for direct I/O and all replies have a time to live of 0, so the kernel caches neither bytes nor
+//! attributes nor names. For the same reason directories are listed without attributes: the kernel would have to ask again
+//! for each. The kernel checks permissions (`default_permissions`).
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -18,25 +17,24 @@ use fuser::{
 use crate::attributes::BLOCK;
 use crate::files::{Changes, Files, Result};
 
-/// How long the kernel may believe what it was told.
+/// The time for which the kernel may cache replies.
 const NOT_AT_ALL: Duration = Duration::ZERO;
 
-/// Numbers are never used again, so there is one generation.
+/// Inode numbers are never reused, so there is one generation.
 const FOREVER: Generation = Generation(0);
 
-/// The largest name, as servers have it.
+/// The length of the longest name, which is the servers' limit.
 const LONGEST_NAME: u32 = 255;
 
-/// The unit in which room is told.
+/// The unit in which space is reported.
 const UNIT: u32 = 4096;
 
 thread_local! {
-    /// What is read passes through here; one block per thread.
+    /// The buffer for reads; one per thread.
     static BUFFER: RefCell<Vec<u8>> = RefCell::default();
 }
 
-/// What the kernel is to do with an open file: pass every access on, and writes to different parts at the
-/// same time.
+/// The kernel's treatment of an open file: it passes every access on, and writes to different parts concurrently.
 const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 fn entry(found: Result<fuser::FileAttr>, reply: ReplyEntry) {
@@ -69,7 +67,7 @@ fn moment(time: TimeOrNow) -> SystemTime {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // A kernel that cannot truncate while it opens does so after it; one that wants less at once says so.
+        // A kernel that cannot truncate in an open does so after it; one that supports smaller requests says so.
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
         let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
         let _ = config.set_max_write(BLOCK);
@@ -120,7 +118,7 @@ impl Filesystem for Files {
     }
 
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        // Plain files are created as they are opened; there are no others.
+        // Plain files are created when they are opened; there are no others.
         reply.error(Errno::EPERM);
     }
 
@@ -262,7 +260,7 @@ impl Filesystem for Files {
         match self.room() {
             Ok(room) => {
                 let [total, free] = [room.total, room.free].map(|bytes| bytes / u64::from(UNIT));
-                // Files are not limited in number: 0 says so.
+                // The number of files is not limited: 0 means that.
                 reply.statfs(total, free, free, 0, 0, UNIT, LONGEST_NAME, UNIT);
             }
             Err(errno) => reply.error(errno),

@@ -51,7 +51,7 @@ struct Holder {
 pub struct LayoutExtent<'a> {
     /// The number of bytes.
     pub len: u64,
-    /// Where they are.
+    /// Their location.
     pub at: ExtentLocation<'a>,
 }
 
@@ -285,7 +285,7 @@ impl Layout {
             return self.striping.size_from(server, end);
         }
         let (mut low, mut high) = (0, i64::MAX as u64);
-        // A server cannot have more than all.
+        // A server cannot have more bytes than the file.
         let end = end.min(self.local(place, high));
         while low < high {
             let middle = low + (high - low) / 2;

@@ -448,15 +448,15 @@ pub(crate) mod tests {
 
     pub(crate) type Ranges = Vec<(Range<u64>, Vec<ServerId>)>;
 
-    /// Ranges with gaps, and who keeps them: of `servers` servers.
+    /// Ranges with gaps, and the servers that hold them: of `servers` servers.
     pub(crate) fn any_ranges(servers: u16) -> impl Strategy<Value = Ranges> {
-        let keepers = prop::collection::vec(0..servers, 0..4);
-        prop::collection::vec((0u64..20, 1u64..50, keepers), 0..12).prop_map(|pieces| {
+        let holders = prop::collection::vec(0..servers, 0..4);
+        prop::collection::vec((0u64..20, 1u64..50, holders), 0..12).prop_map(|pieces| {
             let mut at = 0;
-            let range = |(gap, len, keepers): (u64, u64, Vec<u16>)| {
+            let range = |(gap, len, holders): (u64, u64, Vec<u16>)| {
                 let start = at + gap;
                 at = start + len;
-                (start..at, keepers.into_iter().map(ServerId).collect())
+                (start..at, holders.into_iter().map(ServerId).collect())
             };
             pieces.into_iter().map(range).collect()
         })
@@ -497,7 +497,7 @@ pub(crate) mod tests {
             let table = PlacementMap::new(ranges).expect("in order").in_order(&order).expect("apart");
             let mut bytes = table.to_bytes();
             prop_assert_eq!(PlacementMap::from_bytes(&bytes), Ok(table.clone()));
-            // Whatever else is accepted is something else, and has no other bytes.
+            // Any other accepted bytes decode to another map, which has no other encoding.
             let index = spoil.0 % bytes.len();
             bytes[index] ^= spoil.1;
             if let Ok(found) = PlacementMap::from_bytes(&bytes) {
@@ -513,7 +513,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// An order is told unless every server's bytes are in it anyway, wherever central ones are.
+        /// An order is stored unless every server's bytes follow it anyway, wherever central ones are.
         #[test]
         fn an_order_is_told_where_it_matters(ranges in any_ranges(3), order in any_order(300)) {
             let table = PlacementMap::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
@@ -527,7 +527,7 @@ pub(crate) mod tests {
             prop_assert_eq!(table.order(), &expected[..]);
         }
 
-        /// Each granule is kept by those who kept most of its bytes.
+        /// Each granule goes to the set that holds most of its bytes.
         #[test]
         fn granules_go_to_those_who_have_most_of_them(ranges in any_ranges(3), power in 1u32..7) {
             let granule = 1 << power;
@@ -554,7 +554,7 @@ pub(crate) mod tests {
         let both = (0..1u64 << 18).flat_map(|i| {
             [(i * 128..i * 128 + 96, vec![ServerId(0)]), (i * 128 + 96..i * 128 + 128, vec![ServerId(1)])]
         });
-        // An order that is too long is told in larger units, and what is kept where stays exact.
+        // An order that is too long is rounded to larger units, and the placement stays exact.
         let kept = [(0..1u64 << 40, vec![ServerId(0)])];
         let backwards: Vec<Range<u64>> =
             (0..1u64 << 19).rev().map(|i| i * 10_000..i * 10_000 + 5000).collect();
@@ -563,7 +563,7 @@ pub(crate) mod tests {
         assert!(table.order.iter().all(|range| range.start % 16384 == 0));
         assert!(table.order.is_sorted_by(|one, next| one.start > next.start));
         assert!(table.extents().eq(PlacementMap::new(kept).expect("in order").extents()));
-        // The majority has it.
+        // The majority of the bytes decides.
         let table = PlacementMap::new(both).expect("in order");
         assert_eq!(table.extents().count(), 1);
         assert_eq!(PlacementMap::new([(5..9, vec![]), (8..10, vec![])]), None);

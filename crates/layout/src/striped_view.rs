@@ -119,13 +119,13 @@ impl StripedView {
         StripeShares { seen: self, place, range }
     }
 
-    /// The same piece by piece: where in the local part, and how many bytes.
+    /// The same piece by piece: the offset in the local part, and the number of bytes.
     pub fn pieces(&self, place: u16, range: Range<u64>) -> StripedPieces<&StripedView> {
         StripedPieces::new(self, place, range)
     }
 
-    /// The part of the view bytes in `range`, which the view covers, that the holder at `place` has; `None` if finding it takes more
-    /// than [`StripedView::MOST_STEPS`] to tell.
+    /// The part of the view bytes in `range`, which the view covers, that the holder at `place` has; `None` if more than
+    /// [`StripedView::MOST_STEPS`] stripes would have to be examined.
     pub fn extent(&self, place: u16, mut range: Range<u64>) -> Option<LocalExtent> {
         let mut extent = LocalExtent { bytes: 0, local: 0..0 };
         let mut steps = StripedView::MOST_STEPS;
@@ -137,13 +137,13 @@ impl StripedView {
         range.is_empty().then_some(extent)
     }
 
-    /// Where in the server's local part a byte of a share is.
+    /// The offset of a byte of a share in the server's local part.
     pub fn local(&self, share: &StripeShare, at: u64) -> u64 {
         let offset = self.view.select(Pos(at)).map_or(share.offset, |offset| offset.0);
         share.local + (offset - share.offset)
     }
 
-    /// The next share, which is taken away from the range; at most so many stripes are looked at.
+    /// Returns the next share and removes it from the range; examines at most so many stripes.
     fn share(&self, place: u16, range: &mut Range<u64>, steps: &mut u64) -> Option<StripeShare> {
         while !range.is_empty() && *steps > 0 {
             *steps -= 1;
@@ -197,7 +197,7 @@ pub struct StripedPieces<S> {
     seen: S,
     place: u16,
     range: Range<u64>,
-    /// The stripe at hand and what is left of it.
+    /// The current stripe and the rest of it.
     share: Option<(StripeShare, Cursor)>,
 }
 
@@ -209,7 +209,7 @@ impl<S: std::ops::Deref<Target = StripedView>> StripedPieces<S> {
 }
 
 impl<S: std::ops::Deref<Target = StripedView>> Iterator for StripedPieces<S> {
-    /// Where in the local part, and how many bytes.
+    /// The offset in the local part, and the number of bytes.
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Byte by byte: what the view shows and the server holds, in view order, where the striping says.
+        /// Byte by byte: the bytes that the view selects and the server holds, in view order, at their local offsets.
         #[test]
         fn what_a_server_sees_is_the_bytes_one_by_one(
             view in any_view(), striping in any_striping(), at in 0u64..600, len in 0u64..400,
@@ -299,7 +299,7 @@ mod tests {
             prop_assert_eq!((again.hash(), &again), (seen.hash(), &seen));
             let differently = StripedView::new(&view, &other).expect("monotone");
             prop_assert_eq!(differently.hash() == seen.hash(), other == striping);
-            // Whatever else is accepted is something else.
+            // Any other accepted bytes decode to another value.
             let index = spoil.0 % bytes.len();
             bytes[index] ^= spoil.1;
             if let Ok(found) = StripedView::from_bytes(&bytes) {

@@ -49,7 +49,7 @@ impl Striping {
         self.stripe
     }
 
-    /// How many servers hold stripes.
+    /// The number of servers that hold stripes.
     pub fn count(&self) -> u16 {
         self.count
     }
@@ -59,7 +59,7 @@ impl Striping {
         self.first
     }
 
-    /// How many servers the partition had when the file was created.
+    /// The number of servers of the partition when the file was created.
     pub fn servers(&self) -> u16 {
         self.servers
     }
@@ -119,7 +119,7 @@ impl Striping {
         }
     }
 
-    /// Where in the file a byte of a server's local part is.
+    /// Returns the file offset of a byte of a server's local part.
     pub fn offset_of(&self, server: ServerId, local: u64) -> Option<Offset> {
         self.place(server).map(|place| Offset(self.offset(place, local)))
     }

@@ -424,7 +424,7 @@ mod tests {
         }
         let gone = vec![x(10, 60), x(80, 90), x(95, u64::MAX)];
         assert_eq!(held.revoke(LockId(1), x(70, 100)), answer(gone));
-        // Wanted by nobody, and in use: it stays. Owed: nothing new begins there.
+        // In use and not revoked: it stays. Due for release: no new operation begins there.
         assert!(held.covers(F, x(60, 70), LockMode::Exclusive));
         assert!(!held.covers(F, x(70, 71), LockMode::Exclusive));
         let paid = |gone| vec![LockRelease { file: F, lock: LockId(1), gone, answer: false }];
@@ -439,7 +439,7 @@ mod tests {
         let mut held = holder(x(0, 10));
         assert_eq!(held.begin(F, x(0, 10), LockMode::Exclusive), BeginOutcome::Now(LockTicket(2)));
         assert_eq!(held.revoke(LockId(1), x(0, 10)), answer(vec![x(10, u64::MAX)]));
-        // Who wanted it is no more, so the next request gets all of it.
+        // The request that revoked it is gone, so the next request gets all of it.
         assert_eq!(held.begin(F, x(5, 15), LockMode::Exclusive), BeginOutcome::Ask(LockTicket(3)));
         assert!(held.granted(LockTicket(3), F, LockId(2), LockExtent::ALL, LockMode::Exclusive));
         assert_eq!(held.end(LockTicket(2)), []);

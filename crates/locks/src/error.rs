@@ -18,7 +18,7 @@ pub enum Error {
     TooManyWaiting {
         /// The file of the request.
         file: FileId,
-        /// How many may wait.
+        /// The number of requests that may wait.
         most: usize,
     },
     /// The holder has too many locks; it has to release some first.
@@ -26,7 +26,7 @@ pub enum Error {
     TooManyLocks {
         /// The file of the request.
         file: FileId,
-        /// How many it may have.
+        /// The number of locks that it may have.
         most: usize,
     },
     /// The lock is another holder's.
@@ -38,7 +38,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::TicketInUse { .. } | Error::NotYours { .. } => ErrorKind::Protocol,

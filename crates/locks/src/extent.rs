@@ -44,7 +44,7 @@ impl LockExtent {
         LockExtent::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// What is left without the bytes of the other: up to two parts, in order.
+    /// The rest without the bytes of the other: up to two parts, in order.
     pub fn minus(self, other: LockExtent) -> impl Iterator<Item = LockExtent> + use<> {
         let below = LockExtent::new(self.start, self.end.min(other.start));
         let above = LockExtent::new(self.start.max(other.end), self.end);
@@ -58,7 +58,7 @@ impl LockExtent {
     }
 }
 
-/// What is left of `extents` without the bytes of `hole`.
+/// The rest of `extents` without the bytes of `hole`.
 pub(crate) fn without(extents: Vec<LockExtent>, hole: LockExtent) -> Vec<LockExtent> {
     extents.into_iter().flat_map(|extent| extent.minus(hole)).collect()
 }

@@ -20,7 +20,7 @@ impl LockMode {
     }
 }
 
-/// How much is granted, and for how long.
+/// The extent and the duration of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Grant {
     /// The range asked for, until it is unlocked.

@@ -1,4 +1,4 @@
-//! What the C programs under `tests/c` call: the crate's functions behind a C interface.
+//! The crate's functions behind a C interface, for the C programs under `tests/c`.
 //!
 //! It also exports a few `PMPI_*` names that end the program, standing in front of the host's as
 //! `libpario.so` stands with its `PMPI_File_*`: reaching one proves that a name was bound wrongly.

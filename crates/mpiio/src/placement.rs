@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use pario_client as client;
 use pario_layout::{PlacementMap, PlacementMapId};
-use pario_placement::{PlacementPlan, Places, PlannedProcess};
+use pario_placement::{PlacementPlan, PlannedProcess, ServerAssignments};
 use pario_types::ServerId;
 
 use crate::env::{env, warn};
@@ -145,13 +145,13 @@ fn plan() -> Option<&'static PlacementPlan> {
 }
 
 /// The home servers that the user names.
-fn places() -> &'static Places {
-    static PLACES: OnceLock<Places> = OnceLock::new();
+fn places() -> &'static ServerAssignments {
+    static PLACES: OnceLock<ServerAssignments> = OnceLock::new();
     let read = || match env().place.parse() {
         Ok(places) => places,
         Err(why) => {
             warn(&format!("PARIO_PLACE does not count: {why}"));
-            Places::default()
+            ServerAssignments::default()
         }
     };
     PLACES.get_or_init(read)

@@ -1,12 +1,12 @@
-//! How fast files are made and recovered, and what they cost: `cargo run --release --example creates [files]
+//! Measures how fast files are created and recovered, and their memory: `cargo run --release --example creates [files]
 //! [dir]`.
 //!
-//! Makes a directory below `dir` (default /dev/shm) and removes it at the end.
+//! It creates a directory below `dir` (default /dev/shm) and removes it at the end.
 
 use std::path::Path;
 use std::time::Instant;
 
-use pario_namespace::{Caller, Config, CreateMode, Error, LayoutRequest, Namespace, OpenAccess};
+use pario_namespace::{Caller, CreateMode, Error, LayoutRequest, Namespace, NamespaceConfig, OpenAccess};
 use pario_types::{ClientId, PartitionId, RequestId, Stamp};
 
 fn main() -> Result<(), Error> {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Error> {
 }
 
 fn measure(files: u64, dir: &Path) -> Result<(), Error> {
-    let config = Config::new(PartitionId(1), 4, 1 << 20);
+    let config = NamespaceConfig::new(PartitionId(1), 4, 1 << 20);
     let (mut names, _) = Namespace::open(dir, config, Stamp::now())?;
     let by = |request| Caller { client: ClientId(7), request: RequestId(request), now: Stamp::now() };
     for d in 0..10 {
@@ -85,7 +85,7 @@ fn measure(files: u64, dir: &Path) -> Result<(), Error> {
     let (mut names, recovered) = Namespace::open(dir, config, Stamp::now())?;
     say("recover", recovered.records, start);
 
-    names.grace_over();
+    names.end_grace_period();
     let start = Instant::now();
     loop {
         let orphans = names.take_orphans(1000);
@@ -105,7 +105,7 @@ fn say(what: &str, count: u64, start: Instant) {
     println!("{what}: {count} in {seconds:.2} s, {:.0}/s", count as f64 / seconds);
 }
 
-/// Bytes of memory that this process has.
+/// Bytes of memory of this process.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096

@@ -1,12 +1,12 @@
-//! What callers get beyond the words that all rooms of a partition share.
+//! Results of the name space that no other crate shares.
 
 use pario_metadata::Attributes;
 
 /// An opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedFile {
     /// The file.
     pub attributes: Attributes,
-    /// Whether this open made it.
+    /// Whether this open created it.
     pub created: bool,
 }

@@ -1,4 +1,4 @@
-//! The changes of the name space, and what a record of the journal says of one.
+//! The changes of the name space, and their records in the journal.
 //!
 //! Payload of a record; numbers little-endian, a text is its length in 2 bytes and its bytes, an optional
 //! field is a byte 0, or a byte 1 and the field:
@@ -33,9 +33,9 @@ use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ClientId, FileId, RequestId, Stamp, TruncationId};
 
 use crate::codec::{Reader, Writer};
-use crate::tables::Part;
+use crate::tables::TablePart;
 
-/// A change, with when it happened and by whose request.
+/// A change with its time and the request that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub now: Stamp,
@@ -113,7 +113,7 @@ pub(crate) enum Change<'a> {
     Reaped {
         file: FileId,
     },
-    Table(Part<'a>),
+    Table(TablePart<'a>),
 }
 
 impl<'a> Record<'a> {
@@ -139,8 +139,7 @@ impl<'a> Record<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Whether it may use the room that is kept for getting out of a full disk: it frees something, or ends
-    /// what is under way.
+    /// Whether it may use the space that is reserved on a full disk: it frees something, or ends something under way.
     pub fn is_urgent(&self) -> bool {
         match self {
             Change::Root { .. }
@@ -304,14 +303,14 @@ pub(crate) fn decode_table(r: &mut Reader<'_>) -> Option<PlacementMapId> {
     Some(PlacementMapId { hash: r.u128()?, len: r.u32()? })
 }
 
-pub(crate) fn encode_part(part: Part<'_>, w: &mut Writer<'_>) {
+pub(crate) fn encode_part(part: TablePart<'_>, w: &mut Writer<'_>) {
     encode_table(part.table, w);
     w.u32(part.at);
     w.0.extend_from_slice(part.bytes);
 }
 
-pub(crate) fn decode_part<'a>(r: &mut Reader<'a>) -> Option<Part<'a>> {
-    Some(Part { table: decode_table(r)?, at: r.u32()?, bytes: r.rest() })
+pub(crate) fn decode_part<'a>(r: &mut Reader<'a>) -> Option<TablePart<'a>> {
+    Some(TablePart { table: decode_table(r)?, at: r.u32()?, bytes: r.rest() })
         .filter(|part| !part.bytes.is_empty())
 }
 

@@ -43,7 +43,7 @@ impl Writer<'_> {
     }
 }
 
-/// Takes fields off a record; `None` where there are too few bytes or they make no sense.
+/// Reads the fields of a record; `None` where there are too few bytes or they are invalid.
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// All that is left.
+    /// Returns all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value, if nothing is left.
+    /// Returns the value, if no bytes are left.
     pub fn end<T>(self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)
     }

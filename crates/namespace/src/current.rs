@@ -1,11 +1,11 @@
-//! `current`: what of the other files counts, kept outside of them.
+//! The file `current`, which says which of the other files are valid.
 //!
-//! It says which generation counts, how many bytes of its journal have been flushed, whether the name space was closed in
-//! order, and below which limits numbers may have been given out. So damage of flushed bytes, a journal that is missing or
-//! too short, and files of an older set that somebody has put back are all found at the next start, and no number is given
-//! out twice, not even one whose record a loss of power has taken.
+//! It has the valid generation, the number of flushed bytes of its journal, whether the name space was closed in order, and
+//! the limits below which ids may have been assigned. With it the next start detects damage of flushed bytes, a journal
+//! that is missing or too short, and files of an older set that somebody has put back; and no id is assigned twice, not
+//! even one whose record was lost with the power.
 //!
-//! Two slots are written in turn, so that one is always whole; the one with the larger sequence number counts.
+//! The two slots are written alternately, so that one is always whole; the one with the larger sequence number is valid.
 //!
 //! ```text
 //! slot at 0 and at 4096
@@ -24,7 +24,7 @@
 //! 104 4  crc32c of bytes 0 to 103
 //! ```
 //!
-//! A file without any byte is what a user makes who accepts the other files as they are.
+//! A user who accepts the other files as they are truncates this file to 0 bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -39,29 +39,29 @@ pub(crate) const NAME: &str = "current";
 const NEW: &str = "current.tmp";
 const MAGIC: &[u8; 8] = b"PARIONSC";
 const VERSION: u32 = 1;
-/// Bytes of a slot that mean something.
+/// Bytes of a slot that are used.
 const SLOT: usize = 108;
 const CHECKED: usize = SLOT - 4;
-/// Where the second slot begins: on a page of its own, so that a torn write never spoils both.
+/// The offset of the second slot: on a page of its own, so that a torn write never damages both.
 const SECOND: u64 = 4096;
 const LENGTH: u64 = 2 * SECOND;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct CurrentMark {
     pub generation: u64,
     /// Bytes of the journal that were flushed.
     pub flushed: u64,
-    /// Numbers of files and of truncations: those below `from` are used up, those from `upto` on have not been given out.
+    /// Ids of files and of truncations: those below `from` are used, those from `upto` on have not been assigned.
     pub files: Numbers,
     pub truncations: Numbers,
-    /// The boot of the host; 0 if it is not known.
+    /// The id of the host's boot; 0 if it is unknown.
     pub boot: u128,
     /// The name space was closed in order, and everything flushed.
     pub is_closed: bool,
 }
 
-/// Which numbers may have been given out.
+/// The range of ids that may have been assigned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub from: u64,
@@ -73,19 +73,19 @@ pub(crate) struct Current {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     partition: PartitionId,
-    /// Of the last slot that was written.
+    /// The sequence number of the last slot that was written.
     sequence: u64,
 }
 
-/// What is there.
+/// The state of the file at the start.
 pub(crate) enum Found {
     Nothing,
-    /// A file without bytes: the user accepts the others as they are.
+    /// A file without bytes: the user accepts the other files as they are.
     Accepted(Current),
-    Mark(Current, Mark),
+    Mark(Current, CurrentMark),
 }
 
-impl Mark {
+impl CurrentMark {
     fn encode(&self, partition: PartitionId, sequence: u64) -> [u8; SLOT] {
         let mut bytes = [0; SLOT];
         bytes[..8].copy_from_slice(MAGIC);
@@ -104,14 +104,14 @@ impl Mark {
         bytes
     }
 
-    /// The sequence number and the mark of a slot; `None` if it is not whole.
-    fn decode(bytes: &[u8; SLOT]) -> Option<(u64, Mark)> {
+    /// Returns the sequence number and the mark of a slot; `None` if it is damaged.
+    fn decode(bytes: &[u8; SLOT]) -> Option<(u64, CurrentMark)> {
         let number = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("within the slot"));
         let half = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("within the slot"));
         if bytes[..8] != *MAGIC || half(CHECKED) != crc32c::crc32c(&bytes[..CHECKED]) {
             return None;
         }
-        let mark = Mark {
+        let mark = CurrentMark {
             generation: number(36),
             flushed: number(44),
             files: Numbers { from: number(52), upto: number(68) },
@@ -124,7 +124,7 @@ impl Mark {
 }
 
 impl Current {
-    /// Looks for the file and reads it.
+    /// Finds the file and reads it.
     pub fn find(disk: &mut dyn Disk, names: &[String], partition: PartitionId) -> Result<Found, Error> {
         let path = disk.place().join(NAME);
         if !names.iter().any(|name| name == NAME) {
@@ -141,9 +141,9 @@ impl Current {
             if read_full(file.as_mut(), &mut slot, at).map_err(failed)? < SLOT {
                 continue;
             }
-            let Some(found) = Mark::decode(&slot) else { continue };
+            let Some(found) = CurrentMark::decode(&slot) else { continue };
             check(&slot, &path, partition)?;
-            last = last.filter(|last: &(u64, Mark)| last.0 > found.0).or(Some(found));
+            last = last.filter(|last: &(u64, CurrentMark)| last.0 > found.0).or(Some(found));
         }
         let damaged =
             || Error::Damaged { file: path.clone(), offset: 0, why: "neither of its two slots is whole" };
@@ -151,8 +151,8 @@ impl Current {
         Ok(Found::Mark(Current { file, path, partition, sequence }, mark))
     }
 
-    /// Makes the file, of a name space whose first journal is not made yet.
-    pub fn create(disk: &mut dyn Disk, partition: PartitionId, mark: &Mark) -> Result<Current, Error> {
+    /// Creates the file of a name space whose first journal does not exist yet.
+    pub fn create(disk: &mut dyn Disk, partition: PartitionId, mark: &CurrentMark) -> Result<Current, Error> {
         let path = disk.place().join(NAME);
         let mut file = disk.create(NEW).map_err(|error| Error::io(Action::Create, &path, &error))?;
         let mut bytes = vec![0; LENGTH as usize];
@@ -164,9 +164,9 @@ impl Current {
         Ok(Current { file, path, partition, sequence: 0 })
     }
 
-    /// Puts another mark in place of the last one, on the medium. If this fails, either of them may be there; the next call
-    /// writes to the same slot again.
-    pub fn put(&mut self, mark: &Mark) -> Result<(), Error> {
+    /// Replaces the last mark on the medium. If this fails, either of them may be there; the next call writes to the same
+    /// slot again.
+    pub fn put(&mut self, mark: &CurrentMark) -> Result<(), Error> {
         let sequence = self.sequence + 1;
         let at = if sequence.is_multiple_of(2) { 0 } else { SECOND };
         let slot = mark.encode(self.partition, sequence);

@@ -1,5 +1,5 @@
-//! Where journal and snapshots lie: a directory with a few flat files, behind a trait so that tests can stop
-//! between any two steps and let any of them fail.
+//! The storage of journal and snapshots: a directory of a few flat files, behind a trait so that tests can stop between any
+//! two steps and make any of them fail.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,21 +11,21 @@ use rustix::io::Errno;
 
 /// A directory of flat files.
 pub trait Disk: Send + Sync {
-    /// Where it is, for messages.
+    /// Its path, for messages.
     fn place(&self) -> &Path;
-    /// The names in it.
+    /// Returns the names in it.
     fn list(&mut self) -> io::Result<Vec<String>>;
     /// Opens a file for reading and writing.
     fn open(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Makes an empty file in place of whatever has this name.
+    /// Creates an empty file, and replaces any file of this name.
     fn create(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file another name, in one step, in place of whatever has that name.
+    /// Renames a file atomically, and replaces any file of the new name.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
-    /// Names as they are now survive a loss of power.
+    /// Makes the present names survive a loss of power.
     fn sync(&mut self) -> io::Result<()>;
-    /// Which boot of the host this is; 0 if that is not known. What was written in the same boot is there, flushed or not.
+    /// The id of the host's boot; 0 if it is unknown. Bytes written in the same boot are still there, flushed or not.
     fn boot(&self) -> u128;
 }
 
@@ -33,20 +33,21 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Its length.
     fn length(&mut self) -> io::Result<u64>;
-    /// One read at this offset; 0 bytes only at the end.
+    /// Reads once at this offset; returns 0 bytes only at the end.
     fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
-    /// One write at this offset; how many bytes were taken.
+    /// Writes once at this offset; returns the number of bytes written.
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<usize>;
-    /// Makes it this long.
+    /// Sets its length.
     fn resize(&mut self, len: u64) -> io::Result<()>;
-    /// Takes room on the medium for these bytes, also beyond the end, which stays where it is.
+    /// Allocates space for these bytes, also beyond the end, which does not move.
     fn reserve(&mut self, from: u64, len: u64) -> io::Result<()>;
-    /// Contents as they are now survive a loss of power.
+    /// Makes the present contents survive a loss of power.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A real directory, locked for this process as long as this lives (the lock dies with the process).
-pub struct Directory {
+/// A real directory, locked for this process as long as this value exists. The kernel releases the lock when the process
+/// ends.
+pub struct DiskDirectory {
     path: PathBuf,
     handle: File,
     _lock: File,
@@ -54,22 +55,22 @@ pub struct Directory {
 
 const LOCK: &str = "lock";
 
-impl Directory {
-    /// Takes a directory that exists. `WouldBlock`: another process has it.
-    pub fn open(path: &Path) -> io::Result<Directory> {
+impl DiskDirectory {
+    /// Locks a directory that exists. `WouldBlock`: another process has locked it.
+    pub fn open(path: &Path) -> io::Result<DiskDirectory> {
         let handle = File::open(path)?;
         let mut how = OpenOptions::new();
         let lock = how.write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            // There are file systems without locks.
+            // Some file systems have no locks.
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Directory { path: path.to_path_buf(), handle, _lock: lock })
+        Ok(DiskDirectory { path: path.to_path_buf(), handle, _lock: lock })
     }
 }
 
-impl Disk for Directory {
+impl Disk for DiskDirectory {
     fn place(&self) -> &Path {
         &self.path
     }
@@ -150,7 +151,7 @@ pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8], mut at: u64) 
     Ok(())
 }
 
-/// Fills the buffer from this offset as far as the file reaches; how many bytes.
+/// Fills the buffer from this offset as far as the file reaches; returns the number of bytes.
 pub(crate) fn read_full(file: &mut dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {

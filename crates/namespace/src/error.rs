@@ -1,16 +1,16 @@
-//! What can go wrong in the name space.
+//! Errors of the name space.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pario_types::{ErrorKind, FileId};
 
-/// What was being done with a file of the journal when the system said no.
+/// The operation on a file of the journal that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Looking for what is there.
+    /// Listing the directory.
     List,
-    /// Taking the directory for this process alone.
+    /// Locking the directory for this process.
     Lock,
     /// Opening a file.
     Open,
@@ -45,162 +45,202 @@ impl Action {
 }
 
 /// A failed operation on the name space. Unless it says otherwise nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A path that cannot be one.
+    /// A text that is no path.
+    #[error("{path:?} is no path: {why}")]
     BadPath {
         /// The path, or its beginning.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// A path or a part of it is too long.
+    #[error("{path:?}…: path or name too long")]
     TooLong {
         /// Its beginning.
         path: String,
     },
     /// Nothing has this name.
+    #[error("{path}: no such file or directory")]
     NotFound {
         /// The path, as far as the first name that is missing.
         path: String,
     },
     /// A file where a directory has to be.
+    #[error("{path}: not a directory")]
     NotADirectory {
         /// The path of the file.
         path: String,
     },
     /// A directory where a file has to be.
+    #[error("{path}: is a directory")]
     IsADirectory {
         /// Its path.
         path: String,
     },
     /// The name is taken.
+    #[error("{path}: exists")]
     Exists {
         /// The path.
         path: String,
     },
-    /// A directory that is to go has entries.
+    /// A directory that is to be removed has entries.
+    #[error("{path}: directory not empty")]
     NotEmpty {
         /// Its path.
         path: String,
     },
-    /// The permission bits of a file or directory say no.
+    /// The permission bits of a file or directory forbid it.
+    #[error("{path}: no {needs} permission")]
     Denied {
         /// Its path.
         path: String,
         /// Which permission is missing.
         needs: &'static str,
     },
-    /// A directory cannot become part of itself.
+    /// A directory cannot be moved into itself.
+    #[error("{from}: cannot become {to}, a part of itself")]
     IntoItself {
         /// The directory.
         from: String,
         /// Its new name.
         to: String,
     },
-    /// Not to be done with the root directory.
+    /// The operation is not possible on the root directory.
+    #[error("/: not to be done with the root directory")]
     Root,
-    /// A file that is no longer there, or never was.
+    /// A file that no longer exists, or never did.
+    #[error("file {file} is gone")]
     Gone {
         /// Its id.
         file: FileId,
     },
     /// The client does not have the file open, or not for writing.
+    #[error("file {file} is not open here, or not for this use")]
     NotOpen {
         /// The file.
         file: FileId,
     },
-    /// The file is in the middle of a truncation.
+    /// The file is being truncated.
+    #[error("file {file} is in the middle of a truncation; try again")]
     BeingTruncated {
         /// The file.
         file: FileId,
     },
     /// A truncation that its client did not end in time: the metadata server has resolved it, or is about to.
+    #[error(
+        "the truncation of file {file} was not ended in time and is void; look at its size and truncate it again"
+    )]
     TruncationLost {
         /// The file.
         file: FileId,
     },
     /// The client has too many files open.
+    #[error("too many open files: this client has {most}; close some")]
     TooManyOpens {
-        /// How many it may have.
+        /// The limit.
         most: usize,
     },
-    /// A size beyond what a file can have.
+    /// A size beyond the limit of a file.
+    #[error("{size} bytes are more than a file can have")]
     TooLarge {
         /// The size.
         size: u64,
     },
-    /// A striping that cannot be.
+    /// An invalid striping.
+    #[error(
+        "no striping with {stripe} bytes from server {first}: stripes have 1 byte to 1 TiB, servers count from 0 to {}",
+        servers.saturating_sub(1)
+    )]
     BadStriping {
         /// Bytes of a stripe.
         stripe: u64,
         /// The first server.
         first: u16,
-        /// How many servers there are.
+        /// The number of servers.
         servers: u16,
     },
-    /// A table that is none, or names other servers than there are.
+    /// An invalid table, or one that names servers which do not exist.
+    #[error("no table of a file's extents, or not one for servers 0 to {}", servers.saturating_sub(1))]
     BadTable {
-        /// How many servers there are.
+        /// The number of servers.
         servers: u16,
     },
-    /// A table that is not there: it was never put, or forgotten because no file had it.
+    /// An unknown table: it was never stored, or dropped because no file had it.
+    #[error("table {hash:032x} of a file's extents is not there")]
     NoTable {
         /// Its hash.
         hash: u128,
     },
-    /// The number of this request was used by the same client for something else.
+    /// The client used the id of this request for something else.
+    #[error("request {request} of this client was something else before")]
     OtherRequest {
         /// The request.
         request: u64,
     },
     /// A file of the journal could not be used.
+    #[error(fmt = fmt_io)]
     Io {
-        /// What was tried.
+        /// The operation.
         action: Action,
-        /// With which file.
+        /// The file.
         file: PathBuf,
-        /// The system's number; 0 if it gave none.
+        /// The system's error number; 0 if it gave none.
         errno: i32,
     },
     /// Another process has the name space open.
+    #[error("{}: another server has this name space open", dir.display())]
     InUse {
         /// Its directory.
         dir: PathBuf,
     },
     /// A file of the journal is damaged.
+    #[error(fmt = fmt_damaged)]
     Damaged {
         /// The file.
         file: PathBuf,
-        /// Where the first damaged record begins.
+        /// The offset of the first damaged record.
         offset: u64,
-        /// What was found.
+        /// The reason.
         why: &'static str,
     },
     /// A file of the journal is missing.
+    #[error(fmt = fmt_missing)]
     Missing {
         /// The file.
         file: PathBuf,
     },
-    /// There is no name space, though there was one before.
+    /// The name space is missing, although the partition has been used.
+    #[error(
+        "{} holds no name space, though the partition has been in use: put back its files (journal.*, \
+         snapshot.*, current); names cannot be made again from the stored bytes",
+        dir.display()
+    )]
     Lost {
-        /// Where it was.
+        /// Its directory.
         dir: PathBuf,
     },
-    /// The name space is older than the files' bytes that are stored beside it.
+    /// The name space is older than the data beside it.
+    #[error(
+        "the name space in {} is older than the data beside it: file {stored} is stored, and it knows of numbers \
+         below {next} only; put back its latest files (journal.*, snapshot.*, current)",
+        dir.display()
+    )]
     Older {
-        /// Where it is.
+        /// Its directory.
         dir: PathBuf,
-        /// It has given out numbers of files below this.
+        /// It has assigned ids of files below this.
         next: FileId,
-        /// The largest number of a file that is stored.
+        /// The largest id of a stored file.
         stored: FileId,
     },
     /// A file of the journal is of another version or another partition.
+    #[error("{}: {why}; start the server that it belongs to", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
-        /// What is different.
+        /// The difference.
         why: &'static str,
     },
 }
@@ -210,7 +250,7 @@ impl Error {
         Error::Io { action, file: file.into(), errno: error.raw_os_error().unwrap_or(0) }
     }
 
-    /// The kind that the caller can act on.
+    /// The kind, on which the caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::BadPath { .. }
@@ -243,9 +283,9 @@ impl Error {
         }
     }
 
-    /// The number by which POSIX knows this, for callers that are file systems; 0 if it has none.
+    /// The error number of POSIX, for callers that are file systems; 0 if it has none.
     pub fn errno(&self) -> i32 {
-        // Fixed on every architecture of Linux.
+        // These numbers are the same on every architecture of Linux.
         match self {
             Error::NotFound { .. } | Error::Gone { .. } => 2,
             Error::NotOpen { .. } => 9,
@@ -276,100 +316,36 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::BadPath { path, why } => write!(f, "{path:?} is no path: {why}"),
-            Error::TooLong { path } => write!(f, "{path:?}…: path or name too long"),
-            Error::NotFound { path } => write!(f, "{path}: no such file or directory"),
-            Error::NotADirectory { path } => write!(f, "{path}: not a directory"),
-            Error::IsADirectory { path } => write!(f, "{path}: is a directory"),
-            Error::Exists { path } => write!(f, "{path}: exists"),
-            Error::NotEmpty { path } => write!(f, "{path}: directory not empty"),
-            Error::Denied { path, needs } => write!(f, "{path}: no {needs} permission"),
-            Error::IntoItself { from, to } => write!(f, "{from}: cannot become {to}, a part of itself"),
-            Error::Root => write!(f, "/: not to be done with the root directory"),
-            Error::Gone { file } => write!(f, "file {file} is gone"),
-            Error::NotOpen { file } => write!(f, "file {file} is not open here, or not for this use"),
-            Error::BeingTruncated { file } => {
-                write!(f, "file {file} is in the middle of a truncation; try again")
-            }
-            Error::TruncationLost { file } => write!(
-                f,
-                "the truncation of file {file} was not ended in time and is void; look at its size and truncate it again"
-            ),
-            Error::TooManyOpens { most } => {
-                write!(f, "too many open files: this client has {most}; close some")
-            }
-            Error::TooLarge { size } => write!(f, "{size} bytes are more than a file can have"),
-            Error::BadStriping { stripe, first, servers } => write!(
-                f,
-                "no striping with {stripe} bytes from server {first}: stripes have 1 byte to 1 TiB, \
-                 servers count from 0 to {}",
-                servers.saturating_sub(1)
-            ),
-            Error::BadTable { servers } => {
-                write!(
-                    f,
-                    "no table of a file's extents, or not one for servers 0 to {}",
-                    servers.saturating_sub(1)
-                )
-            }
-            Error::NoTable { hash } => write!(f, "table {hash:032x} of a file's extents is not there"),
-            Error::OtherRequest { request } => {
-                write!(f, "request {request} of this client was something else before")
-            }
-            Error::Io { action, file, errno } => {
-                let why = std::io::Error::from_raw_os_error(*errno);
-                match errno {
-                    0 => write!(f, "{} {}", action.words(), file.display()),
-                    _ => write!(f, "{} {}: {why}", action.words(), file.display()),
-                }
-            }
-            Error::InUse { dir } => write!(f, "{}: another server has this name space open", dir.display()),
-            Error::Damaged { file, offset, why } => {
-                write!(f, "{} is damaged at byte {offset}: {why}; put back a copy of it", file.display())?;
-                let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                let current = file.with_file_name(crate::current::NAME);
-                match name.starts_with("journal.") {
-                    true => write!(
-                        f,
-                        ", or go on without what follows by truncate -s {offset} {} && truncate -s 0 {}",
-                        file.display(),
-                        current.display()
-                    ),
-                    false if name == crate::current::NAME => write!(
-                        f,
-                        ", or accept the files beside it as they are by truncate -s 0 {}",
-                        current.display()
-                    ),
-                    false => Ok(()),
-                }
-            }
-            Error::Missing { file } => {
-                write!(f, "{} is missing, others of its set are there; put it back", file.display())?;
-                match file.file_name().is_some_and(|name| name == crate::current::NAME) {
-                    true => write!(f, ", or accept the others as they are by touch {}", file.display()),
-                    false => Ok(()),
-                }
-            }
-            Error::Lost { dir } => write!(
-                f,
-                "{} holds no name space, though the partition has been in use: put back its files (journal.*, \
-                 snapshot.*, current); names cannot be made again from the stored bytes",
-                dir.display()
-            ),
-            Error::Older { dir, next, stored } => write!(
-                f,
-                "the name space in {} is older than the data beside it: file {stored} is stored, and it knows of numbers \
-                 below {next} only; put back its latest files (journal.*, snapshot.*, current)",
-                dir.display()
-            ),
-            Error::Foreign { file, why } => {
-                write!(f, "{}: {why}; start the server that it belongs to", file.display())
-            }
-        }
+fn fmt_io(action: &Action, file: &Path, errno: &i32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let why = std::io::Error::from_raw_os_error(*errno);
+    match errno {
+        0 => write!(f, "{} {}", action.words(), file.display()),
+        _ => write!(f, "{} {}: {why}", action.words(), file.display()),
     }
 }
 
-impl std::error::Error for Error {}
+fn fmt_damaged(file: &Path, offset: &u64, why: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} is damaged at byte {offset}: {why}; put back a copy of it", file.display())?;
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let current = file.with_file_name(crate::current::NAME);
+    if name.starts_with("journal.") {
+        write!(
+            f,
+            ", or go on without what follows by truncate -s {offset} {} && truncate -s 0 {}",
+            file.display(),
+            current.display()
+        )
+    } else if name == crate::current::NAME {
+        write!(f, ", or accept the files beside it as they are by truncate -s 0 {}", current.display())
+    } else {
+        Ok(())
+    }
+}
+
+fn fmt_missing(file: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{} is missing, others of its set are there; put it back", file.display())?;
+    if file.file_name().is_some_and(|name| name == crate::current::NAME) {
+        write!(f, ", or accept the others as they are by touch {}", file.display())?;
+    }
+    Ok(())
+}

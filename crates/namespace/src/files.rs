@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use pario_layout::{Layout, PlacementMap, PlacementMapId};
 use pario_types::{ClientId, FileId, RequestId, Stamp};
 
-use crate::attributes::Opened;
+use crate::attributes::OpenedFile;
 use crate::change::Change;
 use crate::error::Error;
 use crate::inodes::Body;
 use crate::names::bits;
 use crate::namespace::{Caller, Namespace, READ, WRITE};
-use crate::opens::{Held, Left, Opens, Recent};
+use crate::opens::{OpenCounts, Opens, Recent, ReleasedFiles};
 use crate::requests::Outcome;
 use crate::tables::Tables;
 use pario_metadata::{CloseReport, CreateMode, FileSize, LayoutRequest, OpenAccess};
 
 impl Namespace {
-    /// Opens, or creates and opens. A file whose truncation has still to be resolved is busy for new writers; readers are
-    /// let in.
+    /// Opens a file, or creates and opens it. A file whose truncation is not yet resolved is busy for new writers; readers
+    /// can open it.
     pub fn open_file(
         &mut self,
         path: &str,
@@ -27,9 +27,9 @@ impl Namespace {
         mode: u32,
         layout_request: LayoutRequest,
         by: Caller,
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenedFile, Error> {
         match self.opens.recent(by.client, by.request) {
-            Some(Recent::Opened { file, created }) => return self.opened(file, created),
+            Some(Recent::OpenedFile { file, created }) => return self.opened(file, created),
             Some(Recent::Closed { .. }) => return Err(Error::OtherRequest { request: by.request.0 }),
             None => {}
         }
@@ -71,11 +71,11 @@ impl Namespace {
         let (parent, name, mode) = (place.parent, place.name, bits(mode));
         self.commit(by, Change::Create { parent, file, mode, writing, striping, table, name })?;
         self.opens.open((by.client, file), access, true, by.now, by.now);
-        self.opens.remember(by.client, by.request, Recent::Opened { file, created: true });
+        self.opens.remember(by.client, by.request, Recent::OpenedFile { file, created: true });
         self.opened(file, true)
     }
 
-    /// Takes a table by which files may be placed from now on.
+    /// Stores a table by which files can be placed from now on.
     pub fn put_table(&mut self, table: PlacementMapId, bytes: &[u8], now: Stamp) -> Result<(), Error> {
         if self.state.tables.bytes(table).is_some() {
             return Ok(());
@@ -89,23 +89,23 @@ impl Namespace {
         Tables::parts(table, bytes).try_for_each(|part| self.commit_part(by, Change::Table(part)))
     }
 
-    /// A table's bytes.
+    /// Returns a table's bytes.
     pub fn table(&self, table: PlacementMapId) -> Result<&[u8], Error> {
         self.state.tables.bytes(table).ok_or(Error::NoTable { hash: table.hash })
     }
 
-    fn opened(&self, file: FileId, created: bool) -> Result<Opened, Error> {
-        Ok(Opened { attributes: self.attributes(file)?, created })
+    fn opened(&self, file: FileId, created: bool) -> Result<OpenedFile, Error> {
+        Ok(OpenedFile { attributes: self.attributes(file)?, created })
     }
 
-    /// Counts one more open of a file that is there.
+    /// NamespaceCounts one more open of a file that exists.
     fn count_open(
         &mut self,
         file: FileId,
         access: OpenAccess,
         created: bool,
         by: Caller,
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenedFile, Error> {
         let inode = self.inode(file)?;
         let modified = inode.times.modified;
         let known = matches!(inode.size(), Some(FileSize::Known(_)));
@@ -117,12 +117,12 @@ impl Namespace {
         }
         self.ready.remove(&file);
         self.opens.open((by.client, file), access, known, modified, by.now);
-        self.opens.remember(by.client, by.request, Recent::Opened { file, created });
+        self.opens.remember(by.client, by.request, Recent::OpenedFile { file, created });
         self.opened(file, created)
     }
 
-    /// One of the client's opens of the file is over: of those for writing, if `wrote` says what it wrote.
-    /// A writer that does not say a size leaves it unknown.
+    /// Ends one of the client's opens of the file: one for writing if `wrote` has the writer's report. A writer that
+    /// reports no size leaves it unknown.
     pub fn close(&mut self, file: FileId, wrote: Option<CloseReport>, by: Caller) -> Result<(), Error> {
         match self.opens.recent(by.client, by.request) {
             Some(Recent::Closed { file: closed }) if closed == file => return Ok(()),
@@ -144,16 +144,15 @@ impl Namespace {
         if plan.last_writer && (plan.size.is_none() || !named) {
             self.forget_size(file);
         }
-        self.leave_truncations(|client| client == by.client);
-        if self.opens.held(by.client, file) == Held::default() {
-            self.settle_orphan(file);
+        self.abandon_truncations(|client| client == by.client);
+        if self.opens.held(by.client, file) == OpenCounts::default() {
+            self.queue_if_orphan(file);
         }
         Ok(())
     }
 
-    /// After connecting again: the client has these open, once each per entry, and nothing else. An open that
-    /// was not yet answered does not belong to them, a close that was not yet answered is still open. Answers
-    /// which files are no longer there.
+    /// After a reconnect: the client has these files open, once each per entry, and no others. An unanswered open is not
+    /// among them, an unanswered close still counts as open. Returns the files that no longer exist.
     pub fn reopen(
         &mut self,
         client: ClientId,
@@ -161,7 +160,7 @@ impl Namespace {
         now: Stamp,
     ) -> Result<Vec<FileId>, Error> {
         Opens::check(files.len())?;
-        let (mut held, mut gone) = (HashMap::<FileId, Held>::new(), Vec::new());
+        let (mut held, mut gone) = (HashMap::<FileId, OpenCounts>::new(), Vec::new());
         for (file, access) in files {
             let size = self.state.inodes.get(*file).and_then(|inode| inode.size());
             match size.filter(|_| !self.taken.contains(file)) {
@@ -192,24 +191,24 @@ impl Namespace {
         self.aborted.retain(|(of, _), _| *of != client);
     }
 
-    fn clean_up(&mut self, client: ClientId, left: Left) {
+    fn clean_up(&mut self, client: ClientId, left: ReleasedFiles) {
         for file in left.unwritten {
             self.forget_size(file);
         }
-        self.leave_truncations(|of| of == client);
+        self.abandon_truncations(|of| of == client);
         for file in left.files {
-            self.settle_orphan(file);
+            self.queue_if_orphan(file);
         }
     }
 
-    /// What was found out about the size so far no longer counts.
+    /// Drops the size that was computed so far.
     fn forget_size(&mut self, file: FileId) {
         let unsure = self.state.ask();
         self.state.set_size(file, unsure).expect("an open file is there");
     }
 
-    /// A nameless file that nobody has open can be removed.
-    pub(crate) fn settle_orphan(&mut self, file: FileId) {
+    /// A nameless file that no client has open can be removed.
+    pub(crate) fn queue_if_orphan(&mut self, file: FileId) {
         if self.state.orphans.contains(&file)
             && self.opens.of(file) == 0
             && !self.grace
@@ -219,9 +218,9 @@ impl Namespace {
         }
     }
 
-    /// The size that somebody found by asking all servers, after attributes with this `seen`. Whether it is
-    /// still to be trusted, and was taken.
-    pub fn sized(&mut self, file: FileId, size: u64, seen: u64, now: Stamp) -> Result<bool, Error> {
+    /// Takes a size that a client computed by asking all servers, after attributes with this `seen`. Returns whether it is
+    /// still valid and was taken.
+    pub fn report_size(&mut self, file: FileId, size: u64, seen: u64, now: Stamp) -> Result<bool, Error> {
         if size > i64::MAX as u64 {
             return Err(Error::TooLarge { size });
         }
@@ -234,18 +233,17 @@ impl Namespace {
         Ok(current && quiet)
     }
 
-    /// Clients of the server before have had time enough to come back: what they have not opened again,
-    /// nobody has open.
-    pub fn grace_over(&mut self) {
+    /// Clients of the previous server have had enough time to reconnect: no client has open what has not been opened again.
+    pub fn end_grace_period(&mut self) {
         self.grace = false;
         for file in self.state.orphans.clone() {
-            self.settle_orphan(file);
+            self.queue_if_orphan(file);
         }
-        self.leave_truncations(|_| true);
+        self.abandon_truncations(|_| true);
     }
 
-    /// Files without name and opens, whose stripes are to be removed from their servers; not handed out again
-    /// until [`Namespace::give_back`].
+    /// Returns files without name and opens, whose stripes are to be removed from their servers. They are not returned
+    /// again until [`Namespace::retry_orphan`].
     pub fn take_orphans(&mut self, most: usize) -> Vec<(FileId, Layout)> {
         let mut orphans = Vec::new();
         while orphans.len() < most {
@@ -258,7 +256,7 @@ impl Namespace {
         orphans
     }
 
-    /// Where the bytes of a file are.
+    /// Returns the location of a file's bytes.
     pub(crate) fn layout_of(&self, file: FileId) -> Option<Layout> {
         let Body::File { striping, .. } = self.state.inodes.get(file)?.body else { return None };
         let table = self.state.tables.of(file).and_then(|table| self.state.tables.bytes(table));
@@ -267,14 +265,14 @@ impl Namespace {
         Some(placed.unwrap_or_else(|| Layout::from(striping)))
     }
 
-    /// Not all of an orphan's stripes could be removed: it is to be tried again.
-    pub fn give_back(&mut self, file: FileId) {
+    /// Some stripes of an orphan could not be removed: it is tried again.
+    pub fn retry_orphan(&mut self, file: FileId) {
         if self.taken.remove(&file) {
-            self.settle_orphan(file);
+            self.queue_if_orphan(file);
         }
     }
 
-    /// All stripes of an orphan that was taken are gone.
+    /// All stripes of an orphan that was taken are removed.
     pub fn reaped(&mut self, file: FileId, now: Stamp) -> Result<(), Error> {
         if !self.taken.contains(&file) {
             return Err(Error::Gone { file });

@@ -11,9 +11,9 @@
 //!          8  n  payload
 //! ```
 //!
-//! Numbers are little-endian. The checksum of a record holds for its file and its place only, so neither a misdirected
-//! write nor what a file system left there before counts as a record. What an end that is no record means, the caller knows:
-//! see [`crate::journal`].
+//! Numbers are little-endian. The checksum of a record is valid for its file and its offset only, so neither a misdirected
+//! write nor earlier content of the disk passes for a record. The caller decides about bytes that are no record: see
+//! [`crate::journal`].
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ const VERSION: u32 = 2;
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// What a file holds.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     Journal,
@@ -61,7 +61,7 @@ pub(crate) fn header(contents: Contents, partition: PartitionId, generation: u64
     bytes
 }
 
-/// What the checksums of a file's records begin with.
+/// The start value of the checksums of a file's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
@@ -76,7 +76,7 @@ impl Salt {
     }
 }
 
-/// Appends a record that goes to offset `at`, whose payload `write` appends.
+/// Appends a record for offset `at`, whose payload `write` appends.
 pub(crate) fn frame(to: &mut Vec<u8>, salt: Salt, at: u64, write: impl FnOnce(&mut Vec<u8>)) {
     let start = to.len();
     to.extend([0; FRAME]);
@@ -89,7 +89,7 @@ pub(crate) fn frame(to: &mut Vec<u8>, salt: Salt, at: u64, write: impl FnOnce(&m
     to[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The payload of the record that these bytes begin with, if it is whole and sound.
+/// Returns the payload of the record at the start of these bytes, if it is complete and undamaged.
 fn sound(bytes: &[u8], salt: Salt, at: u64) -> Option<&[u8]> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
@@ -98,13 +98,13 @@ fn sound(bytes: &[u8], salt: Salt, at: u64) -> Option<&[u8]> {
     (salt.checksum(at, *len, payload) == u32::from_le_bytes(*crc)).then_some(payload)
 }
 
-/// What comes next in a file.
+/// The next item of a file.
 pub(crate) enum Next<'a> {
-    /// A record's payload, and where the record begins.
+    /// A record's payload, and the offset of the record.
     Record(&'a [u8], u64),
     /// The end of the file.
     End,
-    /// Something that is no record. `cut_short`: all that is left of the file can be the beginning of one.
+    /// Bytes that are no record. `cut_short`: the rest of the file can be the beginning of one.
     Bad { cut_short: bool },
 }
 
@@ -114,14 +114,14 @@ pub(crate) struct Frames<'f> {
     name: &'f Path,
     len: u64,
     salt: Salt,
-    /// Where the next record begins in the file, and in `buffer`.
+    /// The offset of the next record in the file, and in `buffer`.
     at: u64,
     within: usize,
     buffer: Vec<u8>,
 }
 
 impl<'f> Frames<'f> {
-    /// Checks the header.
+    /// Opens a file and checks its header.
     pub fn open(
         file: &'f mut dyn DiskFile,
         name: &'f Path,
@@ -153,12 +153,12 @@ impl<'f> Frames<'f> {
         Ok(frames)
     }
 
-    /// How long the file is.
+    /// The length of the file.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Where the next record begins.
+    /// The offset of the next record.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -173,7 +173,7 @@ impl<'f> Frames<'f> {
         Error::Damaged { file: self.name.into(), offset, why }
     }
 
-    /// The next record.
+    /// Returns the next record.
     pub fn next(&mut self) -> Result<Next<'_>, Error> {
         self.fill(FRAME)?;
         if self.within == self.buffer.len() {
@@ -195,7 +195,7 @@ impl<'f> Frames<'f> {
         Ok(Next::Record(&self.buffer[begin..self.within], offset))
     }
 
-    /// Has this many bytes from `at` on in the buffer, or all that there are.
+    /// Reads until the buffer has this many bytes from `at` on, or all that there are.
     fn fill(&mut self, want: usize) -> Result<(), Error> {
         if self.buffer.len() - self.within >= want {
             return Ok(());

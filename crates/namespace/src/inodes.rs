@@ -1,8 +1,8 @@
 //! All inodes by their number.
 //!
-//! Numbers only grow, so the table is cut into runs of 64 of them: a run holds its inodes without gaps, and a
-//! bit for each number says whether it is there. This costs the size of an inode and little more (a hash map
-//! would cost twice as much), and gives them in order.
+//! Ids only grow, so the table is divided into runs of 64 of them: a run holds its inodes without gaps, and a bit for each
+//! id says whether it is present. This costs the size of an inode and little more (a hash map would cost twice as much),
+//! and keeps them in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pario_types::{FileId, Stamp};
 
 use pario_metadata::FileSize;
 
-/// When something happened to an inode; see [`crate::Attributes`].
+/// The times of an inode; see [`crate::Attributes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub accessed: Stamp,
@@ -30,7 +30,7 @@ impl Times {
 /// A file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inode {
-    /// Its directory; of the root itself; 0 if it has no name.
+    /// Its directory; the root is its own parent; 0 if it has no name.
     pub parent: FileId,
     /// Shared with the entry of its directory.
     pub name: Arc<str>,
@@ -39,7 +39,7 @@ pub(crate) struct Inode {
     pub body: Body,
 }
 
-/// What an inode is.
+/// The content of an inode: file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     File { striping: Striping, size: FileSize },
@@ -76,13 +76,13 @@ const RUN: u64 = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Run {
-    /// Bit i: number i of this run is there.
+    /// Bit i: id i of this run is present.
     present: u64,
     inodes: Vec<Inode>,
 }
 
 impl Run {
-    /// Where the inode of this number is or would be.
+    /// Returns the index of the inode of this id, or the index at which it would be.
     fn place(&self, number: u64) -> usize {
         (self.present & ((1 << number) - 1)).count_ones() as usize
     }
@@ -121,7 +121,7 @@ impl Inodes {
         Some(&mut run.inodes[place])
     }
 
-    /// Adds an inode under a number that is not there; whether it was so.
+    /// Adds an inode under an id that is not present; returns whether that was so.
     pub fn insert(&mut self, file: FileId, inode: Inode) -> bool {
         let (run, number) = split(file);
         let run = self.runs.entry(run).or_default();

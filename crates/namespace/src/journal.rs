@@ -1,43 +1,43 @@
-//! The journal on its disk: appending, recovering, and giving way to a snapshot.
+//! The journal on its disk: append, recovery, and rotation with a snapshot.
 //!
-//! Files: `journal.G`, for G > 0 `snapshot.G`, and `current`, which says which G counts (see [`crate::current`]): the state
-//! is that of the snapshot, and what the journal adds. A new generation comes about in steps, each of which leaves a whole
-//! set behind:
+//! Files: `journal.G`, for G > 0 `snapshot.G`, and `current`, which has the valid G (see [`crate::current`]). The state is
+//! the snapshot with the records of the journal applied. A new generation is made in steps, each of which leaves a complete
+//! set:
 //!
 //! 1. the state is written to `snapshot.tmp` and flushed;
 //! 2. an empty `journal.G+1` is made (as `journal.tmp`, flushed, renamed), `snapshot.tmp` is renamed `snapshot.G+1`, and the
 //!    directory flushed;
-//! 3. `current` says G+1: from here on the new set counts;
+//! 3. `current` has G+1: from here on the new set is valid;
 //! 4. the old set is removed.
 //!
-//! What an end of the journal that is no record means depends on `current`:
+//! The meaning of bytes after the last record depends on `current`:
 //!
-//! - Within the bytes that were flushed, or after an orderly close, it is damage: an error.
-//! - The host has not been booted since: everything written is there. A record that the file's end cuts short is what a
-//!   killed process leaves; everything else is damage.
-//! - Otherwise the host may have lost power, and any of the bytes that were not flushed with it: what follows the last
-//!   record is cut off, and kept as `torn.G.OFFSET`.
+//! - Within the flushed bytes, or after an orderly close, they are damage: an error.
+//! - If the host has not been booted since, everything written is there. A record that the end of the file cuts short is
+//!   left by a killed process; everything else is damage.
+//! - Otherwise the host may have lost power, and with it any of the unflushed bytes: the bytes after the last record are
+//!   cut off, and saved as `torn.G.OFFSET`.
 
 use std::path::{Path, PathBuf};
 
 use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, Stamp};
 
 use crate::change::{Change, Record};
-use crate::current::{self, Current, Mark, Numbers};
+use crate::current::{self, Current, CurrentMark, Numbers};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::Action;
 use crate::frames::{Contents, Frames, HEADER, Next, Salt, frame, header};
 use crate::state::State;
-use crate::{Config, Error, ROOT, Recovered, snapshot};
+use crate::{Error, NamespaceConfig, ROOT, RecoveryReport, snapshot};
 
-/// Room on the medium that only urgent records may use, so that files can be removed from a full disk.
+/// Space on the medium that only urgent records may use, so that files can be removed from a full disk.
 const KEPT: u64 = 256 << 10;
-/// Room is taken in steps of this.
+/// Space is allocated in steps of this.
 const STEP: u64 = 1 << 20;
-/// Numbers of files and truncations are taken in steps of this; and before there are fewer than this left.
+/// Ids of files and truncations are reserved in steps of this, before fewer than the next constant are left.
 const NUMBERS: u64 = 1 << 16;
 const FEW_NUMBERS: u64 = 1 << 12;
-/// So many numbers are skipped if it is not known which were given out.
+/// The number of ids that are skipped if the assigned ones are unknown.
 const UNKNOWN: u64 = 1 << 32;
 const NEW_JOURNAL: &str = "journal.tmp";
 const NEW_SNAPSHOT: &str = "snapshot.tmp";
@@ -46,31 +46,31 @@ pub(crate) struct Journal {
     disk: Box<dyn Disk>,
     file: Box<dyn DiskFile>,
     current: Current,
-    /// What `current` says, or is to say if `unsaid`.
-    mark: Mark,
-    /// `current` may say something else than `mark`.
-    unsaid: bool,
+    /// The content of `current`, or its next content if `mark_changed`.
+    mark: CurrentMark,
+    /// Whether `current` may differ from `mark`.
+    mark_changed: bool,
     partition: PartitionId,
     salt: Salt,
-    /// Where the next record goes.
+    /// The offset of the next record.
     len: u64,
     snapshot_len: u64,
-    /// The medium has room for the file up to here.
+    /// Space on the medium is allocated up to here.
     reserved: u64,
-    /// A journal shorter than this is left alone.
+    /// A journal shorter than this is not rotated.
     least: u64,
-    /// After a snapshot failed: how long the journal has to be for the next attempt.
+    /// After a failed snapshot: the length of the journal at which the next attempt follows.
     again_at: u64,
-    /// The file may be longer than `len`.
+    /// Whether the file may be longer than `len`.
     ragged: bool,
-    /// The file has been changed since it was flushed.
+    /// Whether the file has changed since it was flushed.
     dirty: bool,
-    /// A flush failed, and the system may take the lost bytes for written: only a new snapshot helps.
+    /// Whether a flush failed: the system may take the lost bytes for written, so only a new snapshot helps.
     doubtful: bool,
     buffer: Vec<u8>,
 }
 
-/// What is on a disk.
+/// The files on a disk.
 struct Found {
     snapshots: Vec<u64>,
     journals: Vec<u64>,
@@ -89,12 +89,12 @@ impl Found {
         self.snapshots.is_empty() && self.journals.is_empty()
     }
 
-    /// The set that counts where no file says which.
+    /// The valid generation where `current` does not say it.
     fn latest(&self) -> u64 {
         self.snapshots.iter().copied().max().unwrap_or(0)
     }
 
-    /// Makes sure that all of a set is there.
+    /// Checks that a set is complete.
     fn check(&self, generation: u64, dir: &Path) -> Result<(), Error> {
         let missing = |file: String| Err(Error::Missing { file: dir.join(file) });
         if generation > 0 && !self.snapshots.contains(&generation) {
@@ -108,16 +108,16 @@ impl Found {
 }
 
 impl Journal {
-    /// The state on this disk; a new one if there is none and never was.
+    /// Reads the state on this disk, or creates a new one if there is none and never was.
     pub fn open(
         mut disk: Box<dyn Disk>,
-        config: &Config,
+        config: &NamespaceConfig,
         now: Stamp,
-    ) -> Result<(Journal, State, Recovered), Error> {
+    ) -> Result<(Journal, State, RecoveryReport), Error> {
         let partition = config.partition;
         let mut found = Found::on(disk.as_mut())?;
         let boot = disk.boot();
-        let nothing = Mark { boot, ..Mark::default() };
+        let nothing = CurrentMark { boot, ..CurrentMark::default() };
         let (current, mark) = match Current::find(disk.as_mut(), &found.names, partition)? {
             current::Found::Nothing if !found.is_empty() => {
                 return Err(Error::Missing { file: disk.place().join(current::NAME) });
@@ -130,7 +130,7 @@ impl Journal {
             current::Found::Mark(current, mark) => (current, Some(mark)),
         };
         let generation = mark.map_or_else(|| found.latest(), |mark| mark.generation);
-        // Nobody was ever served by a name space of which nothing was flushed.
+        // A name space of which nothing was flushed has never served a client.
         let fresh = mark.is_some_and(|mark| mark.flushed == 0) && found.is_empty();
         if fresh && config.is_used() {
             return Err(Error::Lost { dir: disk.place().into() });
@@ -140,7 +140,7 @@ impl Journal {
             found.journals.push(0);
         }
         found.check(generation, disk.place())?;
-        let mut recovered = Recovered { fresh, ..Recovered::default() };
+        let mut recovered = RecoveryReport { fresh, ..RecoveryReport::default() };
         recovered.closed = mark.is_some_and(|mark| mark.is_closed);
         let recovery = Recovery { mark, boot, partition, generation };
         let (file, mut state, len, snapshot_len) = recovery.run(disk.as_mut(), &mut recovered)?;
@@ -149,13 +149,13 @@ impl Journal {
         let flushed = if fresh { len } else { mark.map_or(0, |mark| mark.flushed.min(len)) };
         let files = Numbers { from: state.next, upto: 0 };
         let truncations = Numbers { from: state.next_truncation, upto: 0 };
-        let mark = Mark { generation, flushed, files, truncations, boot, is_closed: false };
+        let mark = CurrentMark { generation, flushed, files, truncations, boot, is_closed: false };
         let mut journal = Journal {
             disk,
             file,
             current,
             mark,
-            unsaid: true,
+            mark_changed: true,
             partition,
             salt,
             len,
@@ -173,10 +173,10 @@ impl Journal {
         Ok((journal, state, recovered))
     }
 
-    /// Makes sure that numbers which the next record may give out are never given out again. Before each record.
+    /// Makes sure that ids which the next record may assign are never assigned again. Called before each record.
     pub fn take_numbers(&mut self, state: &State) -> Result<(), Error> {
         let is_short = |next: u64, limit: u64| next.saturating_add(FEW_NUMBERS) > limit;
-        if !self.unsaid
+        if !self.mark_changed
             && !is_short(state.next, self.mark.files.upto)
             && !is_short(state.next_truncation, self.mark.truncations.upto)
         {
@@ -185,20 +185,20 @@ impl Journal {
         self.mark.files.upto = self.mark.files.upto.max(state.next.saturating_add(NUMBERS));
         let upto = state.next_truncation.saturating_add(NUMBERS);
         self.mark.truncations.upto = self.mark.truncations.upto.max(upto);
-        self.say()
+        self.write_current()
     }
 
-    /// Has `current` say what it is to say.
-    fn say(&mut self) -> Result<(), Error> {
-        self.unsaid = true;
+    /// Writes `current`.
+    fn write_current(&mut self) -> Result<(), Error> {
+        self.mark_changed = true;
         self.current.put(&self.mark)?;
-        self.unsaid = false;
+        self.mark_changed = false;
         Ok(())
     }
 
     /// Writes a record. If this fails, the journal is as before.
     pub fn append(&mut self, record: &Record<'_>) -> Result<(), Error> {
-        self.smooth()?;
+        self.drop_failed_append()?;
         self.buffer.clear();
         frame(&mut self.buffer, self.salt, self.len, |to| record.encode(to));
         self.make_room(record.change.is_urgent())?;
@@ -206,14 +206,14 @@ impl Journal {
         if let Err(error) = write_all(self.file.as_mut(), &self.buffer, self.len) {
             self.ragged = true;
             // If this fails as well, the next record tries again before it is written.
-            let _ = self.smooth();
+            let _ = self.drop_failed_append();
             return Err(Error::io(Action::Write, self.path(), &error));
         }
         self.len += self.buffer.len() as u64;
         Ok(())
     }
 
-    /// Takes room for the record in the buffer, and for some more.
+    /// Allocates space for the record in the buffer, and for some more.
     fn make_room(&mut self, urgent: bool) -> Result<(), Error> {
         let end = self.len + self.buffer.len() as u64;
         if end + KEPT <= self.reserved {
@@ -233,7 +233,7 @@ impl Journal {
         match full.as_ref().map_err(Error::kind) {
             Err(ErrorKind::NoSpace | ErrorKind::Quota) if !urgent => full,
             Err(ErrorKind::NoSpace | ErrorKind::Quota) => Ok(()),
-            // The file system cannot do this: it is not asked again.
+            // The file system cannot allocate space: it is not tried again.
             _ => {
                 self.reserved = u64::MAX;
                 Ok(())
@@ -241,25 +241,25 @@ impl Journal {
         }
     }
 
-    /// Cuts off what a failed append has left.
-    fn smooth(&mut self) -> Result<(), Error> {
+    /// Cuts off the bytes of a failed append.
+    fn drop_failed_append(&mut self) -> Result<(), Error> {
         if self.ragged {
             let cut = self.file.resize(self.len);
             cut.map_err(|error| Error::io(Action::Resize, self.path(), &error))?;
             self.ragged = false;
-            // A file system may give the room back with the bytes.
+            // A file system may free the space together with the bytes.
             self.reserved = 0;
         }
         Ok(())
     }
 
-    /// What is written survives a loss of power, and its loss would be noticed.
+    /// Makes the written records survive a loss of power, and makes their loss detectable.
     pub fn sync(&mut self, state: &State) -> Result<(), Error> {
-        self.smooth()?;
+        self.drop_failed_append()?;
         if self.doubtful {
             return self.renew(state);
         }
-        if !self.dirty && !self.unsaid {
+        if !self.dirty && !self.mark_changed {
             return Ok(());
         }
         if let Err(error) = self.file.sync() {
@@ -268,17 +268,17 @@ impl Journal {
         }
         self.dirty = false;
         self.mark.flushed = self.len;
-        self.say()
+        self.write_current()
     }
 
-    /// The same, and from now on nothing is written any more: the next start knows that nobody is owed anything.
+    /// The same as the last call: the next start knows that no client has a file open.
     pub fn close(&mut self, state: &State) -> Result<(), Error> {
         self.sync(state)?;
         self.mark.is_closed = true;
-        self.say()
+        self.write_current()
     }
 
-    /// Whether it is time for a snapshot.
+    /// Whether a snapshot is due.
     pub fn is_long(&self) -> bool {
         self.len > self.least.max(2 * self.snapshot_len) && self.len >= self.again_at
     }
@@ -288,13 +288,13 @@ impl Journal {
         self.len + self.snapshot_len
     }
 
-    /// Writes a snapshot and goes on with an empty journal. If this fails, the old ones go on.
+    /// Writes a snapshot and continues with an empty journal. If this fails, the old files stay valid.
     pub fn renew(&mut self, state: &State) -> Result<(), Error> {
         let next = self.mark.generation + 1;
         let before = self.mark;
         let made = self.new_set(state, next).and_then(|set| {
-            self.mark = Mark { generation: next, flushed: HEADER, ..before };
-            self.say().map(|()| set)
+            self.mark = CurrentMark { generation: next, flushed: HEADER, ..before };
+            self.write_current().map(|()| set)
         });
         match made {
             Ok((file, snapshot_len)) => {
@@ -309,9 +309,10 @@ impl Journal {
             Err(error) => {
                 self.again_at = self.len + self.len / 4;
                 if self.mark != before {
-                    // `current` may say either: before the old set goes on, it has to say that. The new set stays until then.
-                    (self.mark, self.unsaid) = (before, true);
-                    self.say()?;
+                    // `current` may have either generation: before the old set continues, it has to have the old one. The
+                    // new set stays until then.
+                    (self.mark, self.mark_changed) = (before, true);
+                    self.write_current()?;
                 }
                 self.remove_old();
                 Err(error)
@@ -319,7 +320,7 @@ impl Journal {
         }
     }
 
-    /// Makes the set of files of the next generation; its journal, and the length of its snapshot.
+    /// Creates the files of the next generation. Returns its journal, and the length of its snapshot.
     fn new_set(&mut self, state: &State, next: u64) -> Result<(Box<dyn DiskFile>, u64), Error> {
         let disk = self.disk.as_mut();
         let path = disk.place().join(NEW_SNAPSHOT);
@@ -334,7 +335,7 @@ impl Journal {
         Ok((journal, len))
     }
 
-    /// Removes what does not count. What cannot be removed now is removed when the name space is opened again.
+    /// Removes files that are not valid. Files that cannot be removed now are removed when the name space is opened again.
     fn remove_old(&mut self) {
         if let Ok(names) = self.disk.list() {
             remove_leftovers(self.disk.as_mut(), &names, self.mark.generation);
@@ -346,7 +347,7 @@ impl Journal {
     }
 }
 
-/// Makes the first journal, which knows of the root.
+/// Creates the first journal, which contains the root.
 fn new_name_space(disk: &mut dyn Disk, partition: PartitionId, now: Stamp) -> Result<(), Error> {
     let change = Change::Root { mode: 0o755 };
     let root = Record { now, client: ClientId(0), request: RequestId(0), change };
@@ -354,7 +355,7 @@ fn new_name_space(disk: &mut dyn Disk, partition: PartitionId, now: Stamp) -> Re
     sync_names(disk)
 }
 
-/// Makes a journal whose first bytes after the header `write` appends.
+/// Creates a journal whose first bytes after the header `write` appends.
 fn new_journal(
     disk: &mut dyn Disk,
     partition: PartitionId,
@@ -377,8 +378,7 @@ fn sync_names(disk: &mut dyn Disk) -> Result<(), Error> {
     disk.sync().map_err(|error| Error::io(Action::Sync, disk.place(), &error))
 }
 
-/// Removes files of other generations and unfinished ones. What cannot be removed is tried again another
-/// time.
+/// Removes files of other generations and unfinished ones. Files that cannot be removed are tried again at the next start.
 fn remove_leftovers(disk: &mut dyn Disk, names: &[String], generation: u64) {
     for name in names {
         let ending = name.strip_prefix("journal.").or(name.strip_prefix("snapshot."));
@@ -389,21 +389,21 @@ fn remove_leftovers(disk: &mut dyn Disk, names: &[String], generation: u64) {
     }
 }
 
-/// Reading a set.
+/// The recovery of a set of files.
 struct Recovery {
-    /// `None`: the user accepts it as it is.
-    mark: Option<Mark>,
+    /// The content of `current`; `None`: the user accepts the files as they are.
+    mark: Option<CurrentMark>,
     boot: u128,
     partition: PartitionId,
     generation: u64,
 }
 
 impl Recovery {
-    /// The journal, the state, and how long journal and snapshot are.
+    /// Returns the journal, the state, and the lengths of journal and snapshot.
     fn run(
         &self,
         disk: &mut dyn Disk,
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryReport,
     ) -> Result<(Box<dyn DiskFile>, State, u64, u64), Error> {
         let generation = self.generation;
         let mut open = |name: &str| {
@@ -423,10 +423,10 @@ impl Recovery {
         if len < end {
             recovered.torn = end - len;
             let kept = format!("torn.{generation}.{len}");
-            // It is evidence and nothing else: a disk without room for it is no reason not to start.
+            // These bytes are only evidence: the server starts even if the disk has no space for a copy.
             recovered.is_torn_kept = keep(disk, file.as_mut(), &kept, len, end).is_ok();
             file.resize(len).map_err(|error| Error::io(Action::Resize, &path, &error))?;
-            // So that these bytes never come back under what is written next.
+            // The sync makes sure that these bytes never reappear under later records.
             file.sync().map_err(|error| Error::io(Action::Sync, &path, &error))?;
         }
         let flushed = self.mark.filter(|mark| mark.is_closed).map_or(self.flushed(), |_| len);
@@ -436,13 +436,13 @@ impl Recovery {
         Ok((file, state, len, snapshot_len))
     }
 
-    /// Applies all records of a journal; how long it is without what may be cut off.
+    /// Applies all records of a journal. Returns its length without the bytes to cut off.
     fn replay(
         &self,
         file: &mut dyn DiskFile,
         path: &Path,
         state: &mut State,
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryReport,
     ) -> Result<u64, Error> {
         let mut frames = Frames::open(file, path, Contents::Journal, self.partition, self.generation)?;
         let flushed = self.flushed();
@@ -485,7 +485,7 @@ impl Recovery {
         }
     }
 
-    /// Whether what follows the records, beyond what was flushed, can be what a killed process or a loss of power left.
+    /// Whether the bytes after the records, beyond the flushed ones, can be left by a killed process or a loss of power.
     fn may_be_torn(&self, cut_short: bool) -> bool {
         match self.mark {
             Some(mark) if mark.is_closed => false,
@@ -494,10 +494,10 @@ impl Recovery {
         }
     }
 
-    /// Goes on behind all numbers that may have been given out, where records of some may be missing. Refuses a name space
-    /// that knows less than the files' bytes that are stored.
-    fn skip_numbers(&self, state: &mut State, config: &Config, dir: &Path) -> Result<(), Error> {
-        let is_complete = |mark: &Mark| mark.is_closed || mark.boot != 0 && mark.boot == self.boot;
+    /// Skips all ids that may have been assigned, where records of some may be missing. Refuses a name space that is older
+    /// than the stored data.
+    fn skip_numbers(&self, state: &mut State, config: &NamespaceConfig, dir: &Path) -> Result<(), Error> {
+        let is_complete = |mark: &CurrentMark| mark.is_closed || mark.boot != 0 && mark.boot == self.boot;
         match self.mark {
             Some(mark) => {
                 let least = |numbers: Numbers| if is_complete(&mark) { numbers.from } else { numbers.upto };
@@ -517,8 +517,8 @@ impl Recovery {
     }
 }
 
-/// Writes the bytes of a file from `from` to `to` again. A flush of the process before may have failed, after which the system
-/// takes bytes for stored that are not: so the next flush stores them.
+/// Writes the bytes of a file from `from` to `to` again. A flush of the previous process may have failed, after which the
+/// system takes unwritten bytes for stored: so the next flush stores them.
 fn copy_onto_itself(file: &mut dyn DiskFile, from: u64, to: u64) -> std::io::Result<()> {
     let mut piece = vec![0; 1 << 20];
     let mut at = from;

@@ -1,4 +1,4 @@
-//! Looking without changing: attributes, directories, all inodes.
+//! Reading attributes, directories and all inodes.
 
 use std::ops::Bound;
 
@@ -8,24 +8,24 @@ use crate::error::Error;
 use crate::namespace::{Namespace, READ};
 use pario_metadata::{Attributes, DirectoryEntry, Inode};
 
-/// Entries in one answer at most.
+/// The largest number of entries in one answer.
 const MOST: u32 = 65536;
 
 impl Namespace {
-    /// What is at this path.
+    /// Returns the attributes of a path.
     pub fn lookup(&self, path: &str) -> Result<Attributes, Error> {
         let place = self.walk(path)?;
         let file = place.found.ok_or_else(|| Error::NotFound { path: path.into() })?;
         self.attributes(file)
     }
 
-    /// What has this number, with or without a name.
+    /// Returns the attributes of an id, with or without a name.
     pub fn attributes(&self, file: FileId) -> Result<Attributes, Error> {
         Ok(self.attributes_of(file, self.inode(file)?))
     }
 
-    /// Entries of a directory in order of their names, after the given one ("" from the start), and whether
-    /// there are more. Entries that come and go meanwhile do not disturb the others.
+    /// Returns entries of a directory in order of their names, after the given one ("" from the start), and whether there
+    /// are more. Concurrent changes do not affect other entries.
     pub fn read_directory(
         &self,
         path: &str,
@@ -47,8 +47,8 @@ impl Namespace {
         Ok((page, rest.next().is_some()))
     }
 
-    /// All files and directories in order of their numbers, after the given one (0 from the start), and
-    /// whether there are more: for checking.
+    /// Returns all files and directories in order of their ids, after the given one (0 from the start), and whether there
+    /// are more, for a check of the partition.
     pub fn list_inodes(&self, after: FileId, most: u32) -> (Vec<Inode>, bool) {
         let mut rest = self.state.inodes.from(FileId(after.0.saturating_add(1)));
         let page = rest.by_ref().take(most.clamp(1, MOST) as usize);

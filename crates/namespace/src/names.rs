@@ -1,4 +1,4 @@
-//! Making, removing and changing names, and the attributes that go with them.
+//! Creating, removing and changing names, and the attributes of files and directories.
 
 use pario_types::{FileId, Stamp};
 
@@ -10,13 +10,13 @@ use crate::path::Path;
 use crate::requests::Outcome;
 use pario_metadata::Attributes;
 
-/// Permission bits that are kept of a mode.
+/// Returns the permission bits of a mode.
 pub(crate) fn bits(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
 
 impl Namespace {
-    /// Makes a directory; with `parents` those missing above it, too, and an existing one is no error.
+    /// Creates a directory; with `parents` also the missing ones above it, and then an existing directory is no error.
     pub fn make_directory(
         &mut self,
         path: &str,
@@ -29,7 +29,7 @@ impl Namespace {
             Some(Outcome::Done) => return Err(Error::OtherRequest { request: by.request.0 }),
             None => {}
         }
-        let place = if parents { self.walk_far(path)? } else { self.walk(path)? };
+        let place = if parents { self.walk_existing(path)? } else { self.walk(path)? };
         if let Some(found) = place.found {
             let inode = self.inode(found)?;
             return match (parents, inode.entries()) {
@@ -40,7 +40,7 @@ impl Namespace {
         }
         self.permit_change(place)?;
         let mode = bits(mode);
-        // Those above must let this one be made and used, as with mkdir -p.
+        // The directories above must allow this one to be created and used, as with mkdir -p.
         let above = mode | 0o300;
         let first = FileId(self.state.next);
         let (parent, path) = (place.parent, place.name);
@@ -48,8 +48,8 @@ impl Namespace {
         self.attributes(FileId(self.state.next - 1))
     }
 
-    /// Follows a path as far as it exists; the place's name is then all that is missing.
-    fn walk_far<'p>(&self, path: &'p str) -> Result<Place<'p>, Error> {
+    /// Resolves a path as far as it exists; the result's name is then the missing rest.
+    fn walk_existing<'p>(&self, path: &'p str) -> Result<Place<'p>, Error> {
         let path = Path::new(path)?;
         let mut walked = ROOT;
         let mut upto = "/";
@@ -84,7 +84,7 @@ impl Namespace {
         self.commit(by, Change::RemoveDirectory { parent: place.parent, directory: found, name: place.name })
     }
 
-    /// Removes a file's name. Who has it open keeps it until close.
+    /// Removes a file's name. A client that has it open can use it until close.
     pub fn unlink(&mut self, path: &str, by: Caller) -> Result<(), Error> {
         if self.repeated(by)? {
             return Ok(());
@@ -96,12 +96,11 @@ impl Namespace {
         }
         self.permit_change(place)?;
         self.commit(by, Change::Unlink { parent: place.parent, file, name: place.name })?;
-        self.settle_orphan(file);
+        self.queue_if_orphan(file);
         Ok(())
     }
 
-    /// Gives a file or directory another name; with `replace` in place of a file, or of an empty directory by
-    /// a directory.
+    /// Renames a file or directory; with `replace` it may replace a file, or an empty directory by a directory.
     pub fn rename(&mut self, from: &str, to: &str, replace: bool, by: Caller) -> Result<(), Error> {
         if self.repeated(by)? {
             return Ok(());
@@ -134,18 +133,18 @@ impl Namespace {
         self.permit_change(old)?;
         self.permit_change(new)?;
         if is_directory && old.parent != new.parent {
-            // Its entry for the directory above changes.
+            // The entry for its parent directory changes.
             self.permit(self.inode(what)?, WRITE, from)?;
         }
         let replaced = new.found.unwrap_or_default();
         let (from_name, to_name) = (old.name, new.name);
         let change = Change::Rename { from: old.parent, to: new.parent, what, replaced, from_name, to_name };
         self.commit(by, change)?;
-        self.settle_orphan(replaced);
+        self.queue_if_orphan(replaced);
         Ok(())
     }
 
-    /// Changes mode or times. The owner may always do so.
+    /// Changes mode or times. The owner is always permitted to.
     pub fn set_attributes(
         &mut self,
         path: &str,
@@ -167,7 +166,7 @@ impl Namespace {
         self.attributes(file)
     }
 
-    /// Whether this request, which has nothing to answer, was done before.
+    /// Whether this request, which has no answer, was done before.
     pub(crate) fn repeated(&self, by: Caller) -> Result<bool, Error> {
         match self.done(by) {
             None => Ok(false),
@@ -176,7 +175,7 @@ impl Namespace {
         }
     }
 
-    /// Whether a directory is another one or lies somewhere below it.
+    /// Whether a directory is another one or below it.
     fn is_within(&self, mut directory: FileId, above: FileId) -> bool {
         loop {
             if directory == above {

@@ -1,4 +1,4 @@
-//! The name space as a whole: opening it, changing it, walking its paths.
+//! The name space as a whole: opening it, changing it, resolving paths.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::DirBuilderExt;
@@ -9,7 +9,7 @@ use pario_types::{ClientId, FileId, PartitionId, RequestId, Stamp};
 
 use crate::ROOT;
 use crate::change::{Change, Record};
-use crate::disk::{Directory, Disk};
+use crate::disk::{Disk, DiskDirectory};
 use crate::error::{Action, Error};
 use crate::inodes::{Body, Entries, Inode, Times};
 use crate::journal::Journal;
@@ -19,79 +19,78 @@ use crate::requests::Outcome;
 use crate::state::State;
 use pario_metadata::{Attributes, FileSize, InodeKind, LayoutRequest};
 
-/// What a name space has to know of its partition.
+/// The settings of a name space.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// Which partition; files of another are refused.
+pub struct NamespaceConfig {
+    /// The partition; files of another partition are refused.
     pub partition: PartitionId,
-    /// How many servers there are for new files.
+    /// The number of servers for new files.
     pub servers: u16,
-    /// Bytes of a stripe, where nobody layout requests otherwise.
+    /// Bytes of a stripe, unless the layout request says otherwise.
     pub stripe: u64,
-    /// Over how many servers a file goes, where nobody layout requests otherwise; 0: all.
+    /// The number of servers of a file, unless the layout request says otherwise; 0: all.
     pub count: u16,
-    /// A journal gives way to a snapshot when it has more than this many bytes, and twice the last
-    /// snapshot's.
+    /// A snapshot replaces the journal when the journal has more bytes than this, and more than twice the last snapshot.
     pub journal: u64,
-    /// The partition has been up before: a name space that is not there is lost, not new.
+    /// Whether the partition has been up before: then a missing name space is lost, not new.
     pub made: bool,
-    /// The largest number of a file that has ever been stored; 0 if there is none. A name space that does not know of it is
-    /// older than the data.
+    /// The largest id of a stored file; 0 if there is none. A name space that does not know it is older than the data.
     pub highest_file: FileId,
 }
 
-impl Config {
-    /// With a journal of up to 64 MiB, and files over all servers.
-    pub fn new(partition: PartitionId, servers: u16, stripe: u64) -> Config {
+impl NamespaceConfig {
+    /// Creates settings with a journal of up to 64 MiB, and files over all servers.
+    pub fn new(partition: PartitionId, servers: u16, stripe: u64) -> NamespaceConfig {
         let (made, highest_file) = (false, FileId(0));
-        Config { partition, servers, stripe, count: 0, journal: 64 << 20, made, highest_file }
+        NamespaceConfig { partition, servers, stripe, count: 0, journal: 64 << 20, made, highest_file }
     }
 
-    /// Whether there has to be a name space.
+    /// Whether there must be a name space already.
     pub(crate) fn is_used(&self) -> bool {
         self.made || self.highest_file != FileId(0)
     }
 }
 
-/// What was found on opening.
+/// The result of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Records of snapshot and journal.
     pub records: u64,
     /// Bytes of snapshot and journal.
     pub bytes: u64,
-    /// Bytes at the journal's end that were no records, and were cut off: the server before was killed while it wrote, or
-    /// the host lost power. None of them had been answered by a sync.
+    /// Bytes at the end of the journal that were no records and were cut off: the previous server was killed while it
+    /// wrote, or the host lost power. No sync had acknowledged any of them.
     pub torn: u64,
-    /// They were kept beside the journal, as `torn.GENERATION.OFFSET`.
+    /// Whether these bytes were saved beside the journal, as `torn.GENERATION.OFFSET`.
     pub is_torn_kept: bool,
-    /// The name space was closed in order: no client has anything open.
+    /// Whether the name space was closed in order: then no client has a file open.
     pub closed: bool,
-    /// There was nothing: this is a new name space.
+    /// Whether this is a new name space.
     pub fresh: bool,
 }
 
-/// Whose request, and when. The same client and request again means: the same request, sent again.
+/// The origin and the time of a request. The same client and request id again mean that the client has sent the request
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Who asks.
+    /// The client.
     pub client: ClientId,
-    /// Its number; 0: never sent again.
+    /// The id of the request; 0: it is never sent again.
     pub request: RequestId,
     /// The time now.
     pub now: Stamp,
 }
 
-/// How much there is.
+/// The size of a name space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NamespaceCounts {
     /// Files with a name.
     pub files: u64,
-    /// Directories, with the root.
+    /// Directories, including the root.
     pub directories: u64,
-    /// Files without a name that are not yet gone.
+    /// Files without a name that are not yet removed.
     pub orphans: u64,
-    /// Files that somebody has open.
+    /// Files that a client has open.
     pub open_files: u64,
     /// Bytes of journal and snapshot.
     pub bytes: u64,
@@ -99,30 +98,30 @@ pub struct Counts {
 
 /// A partition's name space.
 pub struct Namespace {
-    pub(crate) config: Config,
+    pub(crate) config: NamespaceConfig,
     pub(crate) striping: Striping,
     pub(crate) state: State,
     pub(crate) opens: Opens,
-    /// Orphans that nobody has open.
+    /// Orphans that no client has open.
     pub(crate) ready: BTreeSet<FileId>,
     /// Truncations that are being resolved.
     pub(crate) resolving: HashSet<FileId>,
-    /// The last abort of each client for a file: a begin with a lower number comes too late.
+    /// The last abort of each client for a file: a begin with a lower request id arrives too late.
     pub(crate) aborted: HashMap<(ClientId, FileId), RequestId>,
     /// Orphans that are being removed.
     pub(crate) taken: HashSet<FileId>,
-    /// Clients of the server before may still come and say what they have open.
+    /// Clients of the previous server may still report their open files.
     pub(crate) grace: bool,
     journal: Journal,
     trouble: Option<Error>,
 }
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'p> {
     pub path: Path<'p>,
     pub parent: FileId,
-    /// The last name; "" of the root.
+    /// The last name; "" for the root.
     pub name: &'p str,
     pub found: Option<FileId>,
 }
@@ -133,11 +132,15 @@ pub(crate) const WRITE: u16 = 0o200;
 pub(crate) const SEARCH: u16 = 0o100;
 
 impl Namespace {
-    /// Opens the name space in this directory, which is made if it is missing; one process at a time.
-    pub fn open(dir: &DiskPath, config: Config, now: Stamp) -> Result<(Namespace, Recovered), Error> {
+    /// Opens the name space in this directory, which is created if it is missing. Only one process can open it at a time.
+    pub fn open(
+        dir: &DiskPath,
+        config: NamespaceConfig,
+        now: Stamp,
+    ) -> Result<(Namespace, RecoveryReport), Error> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::io(Action::Create, dir, &error))?;
-        let directory = Directory::open(dir).map_err(|error| match error.kind() {
+        let directory = DiskDirectory::open(dir).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { dir: dir.into() },
             _ => Error::io(Action::Lock, dir, &error),
         })?;
@@ -145,8 +148,12 @@ impl Namespace {
     }
 
     /// Opens the name space on any disk.
-    pub fn open_on(disk: Box<dyn Disk>, config: Config, now: Stamp) -> Result<(Namespace, Recovered), Error> {
-        let Config { stripe, servers, count, .. } = config;
+    pub fn open_on(
+        disk: Box<dyn Disk>,
+        config: NamespaceConfig,
+        now: Stamp,
+    ) -> Result<(Namespace, RecoveryReport), Error> {
+        let NamespaceConfig { stripe, servers, count, .. } = config;
         let count = if count == 0 { servers } else { count.min(servers) };
         let striping = Striping::new(stripe, count, 0, servers);
         let striping = striping.map_err(|_| Error::BadStriping { stripe, first: 0, servers })?;
@@ -165,37 +172,37 @@ impl Namespace {
             trouble: None,
         };
         if !namespace.grace {
-            namespace.grace_over();
+            namespace.end_grace_period();
         }
         Ok((namespace, recovered))
     }
 
-    /// What was answered survives a loss of power, too.
+    /// Makes all acknowledged changes survive a loss of power.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.journal.sync(&self.state)
     }
 
-    /// The same before the end: after it nothing may be changed any more. The next start owes nobody anything.
+    /// Syncs before the end: after it nothing may be changed any more. The next start waits for no client.
     pub fn shut_down(&mut self) -> Result<(), Error> {
         self.journal.close(&self.state)
     }
 
-    /// Writes a snapshot now; the journal starts anew.
+    /// Writes a snapshot now and starts an empty journal.
     pub fn snapshot(&mut self) -> Result<(), Error> {
         self.renew();
         self.trouble.clone().map_or(Ok(()), Err)
     }
 
-    /// Why the last snapshot could not be written. The journal goes on growing meanwhile.
-    pub fn trouble(&self) -> Option<&Error> {
+    /// The reason why the last snapshot could not be written. The journal grows until one succeeds.
+    pub fn snapshot_error(&self) -> Option<&Error> {
         self.trouble.as_ref()
     }
 
-    /// How much there is.
-    pub fn counts(&self) -> Counts {
+    /// Returns the size of the name space.
+    pub fn counts(&self) -> NamespaceCounts {
         let State { inodes, orphans, directories, .. } = &self.state;
         let orphans = orphans.len() as u64;
-        Counts {
+        NamespaceCounts {
             files: inodes.len() - directories - orphans,
             directories: *directories,
             orphans,
@@ -204,7 +211,7 @@ impl Namespace {
         }
     }
 
-    /// Writes the change down, and makes it.
+    /// Writes a change to the journal, and applies it.
     pub(crate) fn commit(&mut self, by: Caller, change: Change<'_>) -> Result<(), Error> {
         self.commit_part(by, change)?;
         if self.journal.is_long() {
@@ -213,7 +220,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// The same for a change that is more than one record: no snapshot takes the journal's place in between.
+    /// The same for one of several records of a change: no snapshot is written in between.
     pub(crate) fn commit_part(&mut self, by: Caller, change: Change<'_>) -> Result<(), Error> {
         let Caller { client, request, now } = by;
         let record = Record { now, client, request, change };
@@ -228,17 +235,17 @@ impl Namespace {
         self.trouble = self.journal.renew(&self.state).err();
     }
 
-    /// The same for what is nobody's request.
+    /// The same for a change that no client requested.
     pub(crate) fn commit_own(&mut self, now: Stamp, change: Change<'_>) -> Result<(), Error> {
         self.commit(Caller { client: ClientId(0), request: RequestId(0), now }, change)
     }
 
-    /// How this request ended, if it was done before.
+    /// Returns the outcome of this request, if it was done before.
     pub(crate) fn done(&self, by: Caller) -> Option<Outcome> {
         self.state.requests.find(by.client, by.request)
     }
 
-    /// Follows a path.
+    /// Resolves a path.
     pub(crate) fn walk<'p>(&self, path: &'p str) -> Result<Place<'p>, Error> {
         let path = Path::new(path)?;
         let mut place = Place { path, parent: ROOT, name: "", found: Some(ROOT) };
@@ -252,7 +259,7 @@ impl Namespace {
         Ok(place)
     }
 
-    /// A directory's entries, to be looked up by name.
+    /// Returns a directory's entries, to look up a name.
     pub(crate) fn enter(&self, directory: FileId, path: &str) -> Result<&Entries, Error> {
         let inode = self.inode(directory)?;
         let entries = inode.entries().ok_or_else(|| Error::NotADirectory { path: path.into() })?;
@@ -264,7 +271,7 @@ impl Namespace {
         self.state.inodes.get(file).ok_or(Error::Gone { file })
     }
 
-    /// Makes sure that the owner may do this.
+    /// Checks that the owner has this permission.
     pub(crate) fn permit(&self, inode: &Inode, bit: u16, path: &str) -> Result<(), Error> {
         let needs = match bit {
             READ => "read",
@@ -274,12 +281,12 @@ impl Namespace {
         if inode.mode & bit != 0 { Ok(()) } else { Err(Error::Denied { path: path.into(), needs }) }
     }
 
-    /// Makes sure that the directory of this place may be changed.
+    /// Checks that the directory of this path may be changed.
     pub(crate) fn permit_change(&self, place: Place<'_>) -> Result<(), Error> {
         self.permit(self.inode(place.parent)?, WRITE, place.path.parent())
     }
 
-    /// How the next file is striped.
+    /// Returns the striping of the next file.
     pub(crate) fn striping_for(
         &self,
         file: FileId,

@@ -1,15 +1,16 @@
-//! Who has what open, and what that says about sizes. Not written down; clients tell a new server.
+//! The open files of each client, and the sizes that follow from them. They are not in the journal; clients report them to
+//! a new server.
 //!
-//! From its first writer's open to its last writer's close a file is in a *writing period*, in which its size
-//! is not known here. At the end it is known again if the period is *sure*:
+//! From its first writer's open to its last writer's close a file is in a *writing period*, in which its size is not known
+//! here. At the end it is known again if the period is *sure*:
 //!
 //! - the size was known when it began (so no truncation was under way);
-//! - every writer said a size when it closed, which it had asked all servers for since it opened, and after
-//!   its own last write;
-//! - whoever truncated the file meanwhile was its only writer.
+//! - every writer reported a size when it closed, which it had asked all servers for since it opened, and after its own
+//!   last write;
+//! - each client that truncated the file meanwhile was its only writer.
 //!
-//! Then the largest size said since the last truncation is right: without truncations a file only grows, so nobody said
-//! more than it has in the end, and whoever wrote its last byte said no less.
+//! Then the largest size reported since the last truncation is right: without truncations a file only grows, so no writer
+//! reported more than the final size, and the writer of the last byte reported no less.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -20,13 +21,13 @@ use crate::Error;
 use crate::requests::PER_CLIENT;
 use pario_metadata::{CloseReport, OpenAccess};
 
-/// Opens that one client may have.
+/// The number of opens that one client may have.
 const MOST: usize = 1 << 18;
 
-/// What writers of a period have said so far.
+/// The sizes that writers of a period have reported so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    /// The largest size, if anybody said one.
+enum ReportedSize {
+    /// The largest reported size, if there is one.
     Sure(Option<u64>),
     Unsure,
 }
@@ -35,23 +36,23 @@ enum Said {
 struct OpenFile {
     opens: u32,
     writers: u32,
-    said: Said,
-    /// A writer's time of modification counts only if it is later than this; `None`: than that of the file.
+    said: ReportedSize,
+    /// A writer's time of modification is used only if it is later than this; `None`: than that of the file.
     floor: Option<Stamp>,
 }
 
 impl OpenFile {
-    const NEW: OpenFile = OpenFile { opens: 0, writers: 0, said: Said::Unsure, floor: None };
+    const NEW: OpenFile = OpenFile { opens: 0, writers: 0, said: ReportedSize::Unsure, floor: None };
 }
 
-/// How often a client has a file open.
+/// The number of opens of a file by one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct OpenCounts {
     pub reading: u32,
     pub writing: u32,
 }
 
-impl Held {
+impl OpenCounts {
     pub fn add(&mut self, access: OpenAccess) {
         if access.writes() { self.writing += 1 } else { self.reading += 1 }
     }
@@ -61,28 +62,28 @@ impl Held {
     }
 }
 
-/// An open or close that was done, in case it comes again.
+/// An open or close that was done, in case the client repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recent {
-    Opened { file: FileId, created: bool },
+    OpenedFile { file: FileId, created: bool },
     Closed { file: FileId },
 }
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    held: HashMap<FileId, Held>,
+    held: HashMap<FileId, OpenCounts>,
     opens: usize,
-    /// The last opens and closes, and the highest number among them.
+    /// The last opens and closes, and the highest request id among them.
     recent: VecDeque<(RequestId, Recent)>,
     highest: u64,
 }
 
-/// What a close means for the file.
+/// The effect of a close on the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closing {
     writing: bool,
-    said: Said,
-    /// Nobody has it open for writing any more.
+    said: ReportedSize,
+    /// Whether no client has it open for writing any more.
     pub last_writer: bool,
     /// The size that is certain now.
     pub size: Option<u64>,
@@ -90,16 +91,16 @@ pub(crate) struct Closing {
     pub modified: Option<Stamp>,
 }
 
-/// What is different after a client's opens were replaced.
+/// The difference after a client's opens were replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct ReleasedFiles {
     /// Files that the client no longer has open.
     pub files: Vec<FileId>,
     /// Files whose last writer is gone.
     pub unwritten: Vec<FileId>,
 }
 
-/// All opens.
+/// All open files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opens {
     files: HashMap<FileId, OpenFile>,
@@ -107,12 +108,12 @@ pub(crate) struct Opens {
 }
 
 impl Opens {
-    /// How many have the file open.
+    /// The number of opens of the file.
     pub fn of(&self, file: FileId) -> u32 {
         self.files.get(&file).map_or(0, |open| open.opens)
     }
 
-    /// How many of them for writing.
+    /// The number of opens for writing.
     pub fn writers(&self, file: FileId) -> u32 {
         self.files.get(&file).map_or(0, |open| open.writers)
     }
@@ -122,16 +123,16 @@ impl Opens {
         self.writers(file) > self.held(client, file).writing
     }
 
-    /// How many files are open.
+    /// The number of open files.
     pub fn files(&self) -> u64 {
         self.files.len() as u64
     }
 
-    pub fn held(&self, client: ClientId, file: FileId) -> Held {
+    pub fn held(&self, client: ClientId, file: FileId) -> OpenCounts {
         self.clients.get(&client).and_then(|client| client.held.get(&file)).copied().unwrap_or_default()
     }
 
-    /// The same request, if it was done before and still holds.
+    /// Returns the same request, if it was done before and is still valid.
     pub fn recent(&self, client: ClientId, request: RequestId) -> Option<Recent> {
         let client = self.clients.get(&client).filter(|client| request.0 <= client.highest)?;
         client.recent.iter().rev().find(|(done, _)| *done == request).map(|(_, recent)| *recent)
@@ -148,17 +149,17 @@ impl Opens {
         }
     }
 
-    /// Makes sure that a client may open one more.
+    /// Checks that a client may open one more file.
     pub fn room(&self, client: ClientId) -> Result<(), Error> {
         Opens::check(self.clients.get(&client).map_or(0, |client| client.opens) + 1)
     }
 
-    /// Makes sure that a client may have this many opens.
+    /// Checks that a client may have this many opens.
     pub fn check(opens: usize) -> Result<(), Error> {
         if opens > MOST { Err(Error::TooManyOpens { most: MOST }) } else { Ok(()) }
     }
 
-    /// A client opens a file. `sure`, `modified`: whether the size was certain just before, and the time of
+    /// Opens a file for a client. `sure`, `modified`: whether the size was certain just before, and the time of
     /// modification then.
     pub fn open(
         &mut self,
@@ -172,7 +173,7 @@ impl Opens {
         open.opens += 1;
         if access.writes() {
             if open.writers == 0 {
-                open.said = if sure { Said::Sure(None) } else { Said::Unsure };
+                open.said = if sure { ReportedSize::Sure(None) } else { ReportedSize::Unsure };
                 open.floor = Some(modified.min(now));
             }
             open.writers += 1;
@@ -182,7 +183,7 @@ impl Opens {
         client.opens += 1;
     }
 
-    /// What closing means for a file last modified then; `None` if the client does not have it open.
+    /// Returns the effect of a close on a file last modified then; `None` if the client does not have it open.
     pub fn plan_close(
         &self,
         client: ClientId,
@@ -204,12 +205,14 @@ impl Opens {
         }
         let size = wrote.and_then(|wrote| wrote.size).filter(|size| *size <= i64::MAX as u64);
         let said = match (open.said, size) {
-            (Said::Sure(before), Some(size)) => Said::Sure(Some(before.map_or(size, |b| b.max(size)))),
-            _ => Said::Unsure,
+            (ReportedSize::Sure(before), Some(size)) => {
+                ReportedSize::Sure(Some(before.map_or(size, |b| b.max(size))))
+            }
+            _ => ReportedSize::Unsure,
         };
         let last_writer = open.writers == 1;
         let size = match said {
-            Said::Sure(size) if last_writer => size,
+            ReportedSize::Sure(size) if last_writer => size,
             _ => None,
         };
         let floor = open.floor.unwrap_or(modified);
@@ -245,29 +248,33 @@ impl Opens {
         }
     }
 
-    /// A client begins or ends to truncate a file: what was said before no longer counts.
+    /// A client begins or ends to truncate a file: sizes reported before are out of date.
     pub fn truncated(&mut self, client: ClientId, file: FileId) {
         let alone = self.held(client, file).writing == self.writers(file);
         if let Some(open) = self.files.get_mut(&file) {
-            open.said = if alone && open.said != Said::Unsure { Said::Sure(None) } else { Said::Unsure };
+            open.said = if alone && open.said != ReportedSize::Unsure {
+                ReportedSize::Sure(None)
+            } else {
+                ReportedSize::Unsure
+            };
         }
     }
 
-    /// Somebody set the time of modification: earlier writes no longer change it.
+    /// The time of modification was set: earlier writes no longer change it.
     pub fn set_modified(&mut self, file: FileId, now: Stamp) {
         if let Some(open) = self.files.get_mut(&file) {
             open.floor = open.floor.max(Some(now));
         }
     }
 
-    /// From now on the client has exactly these open. Where its writing is not as before, the period is
-    /// unsure. Its recent opens and closes count no longer: what comes again is done again.
-    pub fn replace(&mut self, client: ClientId, new: HashMap<FileId, Held>) -> Left {
-        let mut left = Left::default();
+    /// Replaces the opens of a client. Where its writing differs from before, the period is unsure. Its recent opens and
+    /// closes are dropped: a repeated one is done again.
+    pub fn replace(&mut self, client: ClientId, new: HashMap<FileId, OpenCounts>) -> ReleasedFiles {
+        let mut left = ReleasedFiles::default();
         let old = self.clients.remove(&client).unwrap_or_default().held;
         for (file, before) in &old {
             if !new.contains_key(file) {
-                self.adjust(*file, *before, Held::default(), &mut left);
+                self.adjust(*file, *before, OpenCounts::default(), &mut left);
                 left.files.push(*file);
             }
         }
@@ -281,13 +288,13 @@ impl Opens {
         left
     }
 
-    fn adjust(&mut self, file: FileId, before: Held, after: Held, left: &mut Left) {
+    fn adjust(&mut self, file: FileId, before: OpenCounts, after: OpenCounts, left: &mut ReleasedFiles) {
         let open = self.files.entry(file).or_insert(OpenFile::NEW);
         let written = open.writers > 0;
         open.opens = open.opens - before.all() + after.all();
         open.writers = open.writers - before.writing + after.writing;
         if before.writing != after.writing {
-            open.said = Said::Unsure;
+            open.said = ReportedSize::Unsure;
         }
         if written && open.writers == 0 {
             left.unwritten.push(file);

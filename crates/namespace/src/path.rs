@@ -1,4 +1,4 @@
-//! Paths within a partition: absolute, and of plain names only, so that none leads out of it.
+//! Paths within a partition: absolute, and of plain names only, so that no path leads out of it.
 
 use crate::Error;
 
@@ -55,7 +55,7 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// The path of the directory that this one is in; of the root itself.
+    /// Returns the path of its directory; the root's is the root.
     pub fn parent(self) -> &'a str {
         match self.0.rfind('/') {
             None | Some(0) => "/",
@@ -64,7 +64,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Enough of a wrong path to recognise it.
+/// Returns enough of a wrong path to recognise it.
 fn beginning(path: &str) -> String {
     path.chars().take(80).collect()
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_refused() {
         for path in ["", "a", "//", "/a/", "/a//b", "/.", "/a/../b", "/a\0"] {
             assert!(matches!(Path::new(path), Err(Error::BadPath { .. })), "{path:?}");
         }

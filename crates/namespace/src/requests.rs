@@ -1,23 +1,23 @@
-//! Requests that were done, so that one that comes again is not done twice.
+//! Requests that were done, so that a repeated one is not done twice.
 //!
-//! Clients number their requests upwards and repeat only what was not answered; the last few of each client
-//! are enough. Rebuilt by recovery, because every record of the journal says whose request it was.
+//! Clients number their requests upwards and repeat only unanswered ones, so the last few of each client are enough.
+//! Recovery rebuilds them, because every record of the journal names its request.
 
 use std::collections::{HashMap, VecDeque};
 
 use pario_types::{ClientId, FileId, RequestId};
 
-/// Requests remembered for a client.
+/// The number of requests remembered for each client.
 pub(crate) const PER_CLIENT: usize = 64;
-/// Clients remembered; beyond, the one that was silent longest is forgotten.
+/// The number of clients remembered; beyond it, the client that was silent longest is forgotten.
 pub(crate) const CLIENTS: usize = 4096;
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Done, nothing to add.
+    /// It is done and has no answer.
     Done,
-    /// It made or changed this file or directory, and answered what it is.
+    /// It created or changed this file or directory, and answered its attributes.
     About(FileId),
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// How this request ended, if it was done.
+    /// Returns the outcome of this request, if it was done.
     pub fn find(&self, client: ClientId, request: RequestId) -> Option<Outcome> {
         let client = self.clients.get(&client).filter(|client| request.0 <= client.highest)?;
         client.done.iter().rev().find(|(done, _)| *done == request).map(|(_, outcome)| *outcome)
     }
 
-    /// It was done. Request 0 stands for none.
+    /// Remembers a request that was done. Request 0 stands for none.
     pub fn remember(&mut self, client: ClientId, request: RequestId, outcome: Outcome) {
         if request == RequestId(0) {
             return;
@@ -61,7 +61,7 @@ impl Requests {
         }
     }
 
-    /// Clients, the most silent first, with their requests in the order they were done.
+    /// Returns the clients, the longest silent first, with their requests in the order in which they were done.
     pub fn all(&self) -> Vec<(ClientId, &VecDeque<(RequestId, Outcome)>)> {
         let mut clients: Vec<_> = self.clients.iter().collect();
         clients.sort_by_key(|(_, client)| client.last_use);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_silent_longest_is_forgotten() {
+    fn the_longest_silent_client_is_forgotten() {
         let mut requests = Requests::default();
         for n in 0..CLIENTS as u128 {
             requests.remember(ClientId(n), RequestId(1), Outcome::Done);

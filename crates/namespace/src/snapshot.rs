@@ -16,9 +16,8 @@
 //!        39 placed     file 8, hash 16 and bytes 4 of its table
 //! ```
 //!
-//! Inodes come in order of their numbers; a file of parent 0 is an orphan. After them come tables, each with all its
-//! parts, and which files have them. Clients come the most silent
-//! first.
+//! Inodes are in order of their ids; a file of parent 0 is an orphan. After them come the tables, each with all its parts,
+//! and the files that have them. Clients are in order of silence, the longest silent first.
 
 use std::path::Path;
 
@@ -61,7 +60,7 @@ impl Sink<'_> {
     }
 }
 
-/// Writes the state into an empty file; how long it is.
+/// Writes the state into an empty file; returns its length.
 pub(crate) fn write(
     state: &State,
     file: &mut dyn DiskFile,
@@ -141,7 +140,7 @@ fn encode_inode(id: FileId, inode: &Inode, w: &mut Writer<'_>) {
     w.text(&inode.name);
 }
 
-/// Reads a state; with it how many records and bytes it was.
+/// Reads a state; returns it with the number of records and bytes.
 pub(crate) fn read(
     file: &mut dyn DiskFile,
     name: &Path,
@@ -249,7 +248,7 @@ fn decode_client(state: &mut State, mut r: Reader<'_>) -> Option<()> {
     Some(())
 }
 
-/// Puts every inode into its directory, and sees whether all that belongs together is there.
+/// Puts every inode into its directory, and checks that the snapshot is complete.
 fn link(state: &mut State) -> Option<()> {
     let links: Vec<_> =
         state.inodes.from(FileId(0)).map(|(id, inode)| (id, inode.parent, inode.name.clone())).collect();

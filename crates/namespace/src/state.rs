@@ -1,8 +1,8 @@
-//! The state that the journal describes, and how each change alters it.
+//! The state that the journal describes, and the effect of each change.
 //!
-//! [`State::apply`] is the only way in which names, inodes and remembered requests change, for requests of
-//! clients as for recovery. It refuses a record that does not fit; for a change that was planned on this very
-//! state this cannot happen, and recovery ends there.
+//! [`State::apply`] is the only way in which names, inodes and remembered requests change, for requests of clients as for
+//! recovery. It refuses a record that does not fit. This cannot happen for a change that was planned on this very state,
+//! and recovery ends there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -17,9 +17,9 @@ use crate::requests::{Outcome, Requests};
 use crate::tables::Tables;
 use pario_metadata::FileSize;
 
-/// Why a record cannot be applied.
+/// The reason why a record cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit(pub &'static str);
+pub(crate) struct InvalidRecord(pub &'static str);
 
 /// A truncation that was begun and has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,30 +28,30 @@ pub(crate) struct Truncation {
     pub size: u64,
     /// The client that began it.
     pub client: ClientId,
-    /// Another client had the file open for writing at some time since the begin, or its own client has aborted it: it
-    /// must not be completed, because that would destroy what was written since.
+    /// Whether another client had the file open for writing at some time since the begin, or its own client has aborted it:
+    /// then it must not be completed, because that would destroy later writes.
     pub contended: bool,
-    /// Its client is gone or has aborted it: the metadata server has to resolve it. Not in the journal.
+    /// Whether its client is gone or has aborted it, so that the metadata server has to resolve it. Not in the journal.
     pub is_left: bool,
 }
 
-/// Everything that survives.
+/// The durable state.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub inodes: Inodes,
-    /// The next number to give.
+    /// The next id of a file.
     pub next: u64,
-    /// Files without a name whose stripes are not yet gone.
+    /// Files without a name whose stripes are not yet removed.
     pub orphans: BTreeSet<FileId>,
-    /// The truncation that each file is in the middle of.
+    /// The truncation under way of each file.
     pub truncations: BTreeMap<FileId, Truncation>,
-    /// The next truncation's id.
+    /// The next id of a truncation.
     pub next_truncation: u64,
     pub requests: Requests,
     pub directories: u64,
     pub tables: Tables,
-    /// The last number given to a size that is not certain. Starts anywhere, so that numbers that a server
-    /// before gave out mean nothing.
+    /// The last number assigned to an uncertain size. It starts anywhere, so that numbers of a previous server mean
+    /// nothing.
     seen: u64,
 }
 
@@ -70,35 +70,35 @@ impl State {
         }
     }
 
-    /// A size that is to be asked for, unlike any before.
+    /// Returns an uncertain size with a number unlike any before.
     pub fn ask(&mut self) -> FileSize {
         self.seen = self.seen.wrapping_add(1);
         FileSize::Ask { seen: self.seen }
     }
 
-    /// What is under this name of a directory.
+    /// Returns the inode of this name in a directory.
     pub fn child(&self, directory: FileId, name: &str) -> Option<FileId> {
         self.inodes.get(directory)?.entries()?.get(name).copied()
     }
 
-    /// The file's size may have changed: what was found out before no longer counts.
-    pub fn set_size(&mut self, file: FileId, new: FileSize) -> Result<(), Misfit> {
+    /// The file's size may have changed: earlier answers of the servers are out of date.
+    pub fn set_size(&mut self, file: FileId, new: FileSize) -> Result<(), InvalidRecord> {
         match self.inodes.get_mut(file).map(|inode| &mut inode.body) {
             Some(Body::File { size, .. }) => *size = new,
-            _ => return Err(Misfit("it is about a file that is not there")),
+            _ => return Err(InvalidRecord("it is about a file that is not there")),
         }
         Ok(())
     }
 
-    /// Makes the change, and remembers the request.
-    pub fn apply(&mut self, record: &Record<'_>) -> Result<(), Misfit> {
+    /// Applies a change, and remembers the request.
+    pub fn apply(&mut self, record: &Record<'_>) -> Result<(), InvalidRecord> {
         let now = record.now;
         let mut outcome = Outcome::Done;
         match record.change {
             Change::Root { mode } => self.root(mode, now)?,
             Change::Create { parent, file, mode, writing, striping, table, name } => {
                 if table.is_some_and(|table| self.tables.bytes(table).is_none()) {
-                    return Err(Misfit("the table that it names is not there"));
+                    return Err(InvalidRecord("the table that it names is not there"));
                 }
                 let size = if writing { self.ask() } else { FileSize::Known(0) };
                 self.add(parent, file, name, mode, now, Body::File { striping, size })?;
@@ -122,7 +122,8 @@ impl State {
                 self.rename((from, from_name), (to, to_name), what, replaced, now)?;
             }
             Change::SetAttributes { file, mode, accessed, modified } => {
-                let inode = self.inodes.get_mut(file).ok_or(Misfit("what it is about is not there"))?;
+                let inode =
+                    self.inodes.get_mut(file).ok_or(InvalidRecord("what it is about is not there"))?;
                 inode.mode = mode.unwrap_or(inode.mode);
                 inode.times.accessed = accessed.unwrap_or(inode.times.accessed);
                 inode.times.modified = modified.unwrap_or(inode.times.modified);
@@ -145,10 +146,10 @@ impl State {
             }
             Change::BeginTruncate { file, size, truncation: id, contended } => {
                 if self.truncations.contains_key(&file) {
-                    return Err(Misfit("its file is in the middle of another truncation"));
+                    return Err(InvalidRecord("its file is in the middle of another truncation"));
                 }
                 if id.0 < self.next_truncation || id.0 == u64::MAX {
-                    return Err(Misfit("it uses a truncation's number again"));
+                    return Err(InvalidRecord("it uses a truncation's number again"));
                 }
                 let unsure = self.ask();
                 self.set_size(file, unsure)?;
@@ -163,11 +164,11 @@ impl State {
             }
             Change::ContendTruncate { file } => match self.truncations.get_mut(&file) {
                 Some(truncation) => truncation.contended = true,
-                None => return Err(Misfit("it is about a truncation that was not begun")),
+                None => return Err(InvalidRecord("it is about a truncation that was not begun")),
             },
             Change::Reaped { file } => {
                 if !self.orphans.remove(&file) {
-                    return Err(Misfit("it is about a file that is no orphan"));
+                    return Err(InvalidRecord("it is about a file that is no orphan"));
                 }
                 self.truncations.remove(&file);
                 self.inodes.remove(file);
@@ -175,7 +176,7 @@ impl State {
             }
             Change::Table(part) => {
                 if !self.tables.add(part) {
-                    return Err(Misfit("it is no part of the table that it says"));
+                    return Err(InvalidRecord("it is no part of the table that it says"));
                 }
             }
         }
@@ -183,32 +184,32 @@ impl State {
         Ok(())
     }
 
-    fn root(&mut self, mode: u16, now: Stamp) -> Result<(), Misfit> {
+    fn root(&mut self, mode: u16, now: Stamp) -> Result<(), InvalidRecord> {
         let body = Body::Directory(Entries::new());
         let root = Inode { parent: ROOT, name: "".into(), mode, times: Times::all(now), body };
         if !self.inodes.insert(ROOT, root) {
-            return Err(Misfit("there is a root already"));
+            return Err(InvalidRecord("there is a root already"));
         }
         self.next = ROOT.0 + 1;
         self.directories += 1;
         Ok(())
     }
 
-    /// A file, to be changed.
-    fn file(&mut self, file: FileId) -> Result<&mut Inode, Misfit> {
+    /// Returns a file, to change it.
+    fn file(&mut self, file: FileId) -> Result<&mut Inode, InvalidRecord> {
         let inode = self.inodes.get_mut(file).filter(|inode| inode.entries().is_none());
-        inode.ok_or(Misfit("it is about a file that is not there"))
+        inode.ok_or(InvalidRecord("it is about a file that is not there"))
     }
 
-    /// Makes sure that this is an empty directory.
-    fn empty(&self, directory: FileId) -> Result<(), Misfit> {
+    /// Checks that this is an empty directory.
+    fn empty(&self, directory: FileId) -> Result<(), InvalidRecord> {
         match self.inodes.get(directory).and_then(Inode::entries) {
             Some(entries) if entries.is_empty() && directory != ROOT => Ok(()),
-            _ => Err(Misfit("it removes what is not an empty directory")),
+            _ => Err(InvalidRecord("it removes what is not an empty directory")),
         }
     }
 
-    /// A new inode under a new name.
+    /// Adds a new inode under a new name.
     fn add(
         &mut self,
         parent: FileId,
@@ -217,15 +218,15 @@ impl State {
         mode: u16,
         now: Stamp,
         body: Body,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), InvalidRecord> {
         if file.0 < self.next || file.0 == u64::MAX {
-            return Err(Misfit("it uses a number again"));
+            return Err(InvalidRecord("it uses a number again"));
         }
         let directory = self.inodes.get_mut(parent);
         let Some(directory) =
             directory.filter(|inode| inode.entries().is_some_and(|e| !e.contains_key(name)))
         else {
-            return Err(Misfit("the name is taken, or in no directory"));
+            return Err(InvalidRecord("the name is taken, or in no directory"));
         };
         let name: Arc<str> = name.into();
         directory.entries_mut().expect("just seen").insert(name.clone(), file);
@@ -237,7 +238,7 @@ impl State {
         Ok(())
     }
 
-    /// Directories below each other; the number of the last.
+    /// Creates nested directories; returns the id of the last.
     fn make_directories(
         &mut self,
         mut parent: FileId,
@@ -246,7 +247,7 @@ impl State {
         above: u16,
         path: &str,
         now: Stamp,
-    ) -> Result<FileId, Misfit> {
+    ) -> Result<FileId, InvalidRecord> {
         let mut file = first;
         let mut names = path.split('/').peekable();
         while let Some(name) = names.next() {
@@ -258,10 +259,16 @@ impl State {
         Ok(parent)
     }
 
-    /// Takes a name that has to stand for this inode out of a directory.
-    fn take_entry(&mut self, parent: FileId, name: &str, what: FileId, now: Stamp) -> Result<(), Misfit> {
+    /// Removes a name, which has to refer to this inode, from a directory.
+    fn take_entry(
+        &mut self,
+        parent: FileId,
+        name: &str,
+        what: FileId,
+        now: Stamp,
+    ) -> Result<(), InvalidRecord> {
         if self.child(parent, name) != Some(what) {
-            return Err(Misfit("the name stands for something else"));
+            return Err(InvalidRecord("the name stands for something else"));
         }
         let directory = self.inodes.get_mut(parent).expect("it has a child");
         directory.entries_mut().expect("it has a child").remove(name);
@@ -287,13 +294,13 @@ impl State {
         what: FileId,
         replaced: FileId,
         now: Stamp,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), InvalidRecord> {
         let target = self.child(to, to_name);
         if target.unwrap_or_default() != replaced || replaced == what {
-            return Err(Misfit("the new name stands for something else"));
+            return Err(InvalidRecord("the new name stands for something else"));
         }
         if self.inodes.get(to).and_then(Inode::entries).is_none() {
-            return Err(Misfit("the new name is in no directory"));
+            return Err(InvalidRecord("the new name is in no directory"));
         }
         let replaces_file =
             target.and_then(|file| self.inodes.get(file)).is_some_and(|i| i.entries().is_none());

@@ -1,13 +1,13 @@
 //! Truncations: a file is truncated on all its servers between a begin and an end.
 //!
-//! Each truncation has an id of its own, which only grows. The client that began it tells it to every server of the file, and
-//! a server applies an id at most once, and no id after a larger one. If the client does not come to the end, because it is
+//! Each truncation has an id of its own; ids only grow. The client that began it sends the id to every server of the file.
+//! A server applies an id at most once, and no id after a larger one. If the client does not reach the end, because it is
 //! gone or has aborted, the caller of [`Namespace::take_truncations`] resolves the truncation at the servers:
 //!
-//! - Nobody else could have written since the begin: it is *completed*, with the same id.
-//! - Otherwise it is *fenced*: no server applies it any more. What others have written since stays.
+//! - If no other client could have written since the begin, it is *completed*, with the same id.
+//! - Otherwise it is *fenced*: no server applies it any more. Later writes of other clients stay.
 //!
-//! Until it is resolved the file is busy for new writers, so the first case stays the first case.
+//! Until it is resolved the file is busy for new writers, so that a truncation that can be completed stays so.
 
 use pario_layout::Layout;
 use pario_types::{ClientId, FileId, Stamp, TruncationId};
@@ -19,20 +19,20 @@ use crate::state::Truncation;
 
 /// A truncation whose client is gone or has aborted it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unfinished {
+pub struct UnfinishedTruncation {
     /// The file.
     pub file: FileId,
-    /// Which truncation.
+    /// The id of the truncation.
     pub truncation: TruncationId,
-    /// Where the file's bytes are.
+    /// The location of the file's bytes.
     pub layout: Layout,
-    /// The size to truncate it to on all servers; `None`: it is to be fenced on all servers.
+    /// The size to truncate it to on all servers; `None`: it has to be fenced on all servers.
     pub complete: Option<u64>,
 }
 
 impl Namespace {
-    /// The client, which has the file open for writing, is about to truncate it to this size on all its servers. A file is
-    /// in the middle of one truncation at a time.
+    /// The client, which has the file open for writing, is about to truncate it to this size on all its servers. A file has
+    /// at most one truncation under way.
     pub fn begin_truncate(&mut self, file: FileId, size: u64, by: Caller) -> Result<TruncationId, Error> {
         let current = self.state.truncations.get(&file).copied();
         if self.repeated(by)? {
@@ -59,7 +59,7 @@ impl Namespace {
         Ok(truncation)
     }
 
-    /// All its servers have applied it.
+    /// All servers have applied the truncation.
     pub fn end_truncate(&mut self, file: FileId, truncation: TruncationId, by: Caller) -> Result<(), Error> {
         if self.repeated(by)? {
             return Ok(());
@@ -75,8 +75,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// The client could not do it, or (id 0) does not know whether it has begun: the truncation is never completed. Whether
-    /// it is over, so that no server applies it any more; if not, it is to be asked again.
+    /// The client could not complete it, or (id 0) does not know whether it has begun: the truncation is never completed.
+    /// Returns whether it is over, so that no server applies it any more; if not, the client has to ask again.
     pub fn abort_truncate(
         &mut self,
         file: FileId,
@@ -102,25 +102,25 @@ impl Namespace {
         Ok(false)
     }
 
-    /// Truncations that are to be resolved on their files' servers; not handed out again until
-    /// [`Namespace::give_back_truncation`].
-    pub fn take_truncations(&mut self) -> Vec<Unfinished> {
+    /// Returns truncations to resolve on their files' servers. They are not returned again until
+    /// [`Namespace::retry_truncation`].
+    pub fn take_truncations(&mut self) -> Vec<UnfinishedTruncation> {
         let left = self.state.truncations.iter().filter(|(_, truncation)| truncation.is_left);
-        // An orphan that nobody has open is removed as a whole.
+        // An orphan that no client has open is removed as a whole.
         let is_doomed = |file| self.state.orphans.contains(file) && self.opens.of(*file) == 0;
         let free = left.filter(|(file, _)| !self.resolving.contains(file) && !is_doomed(file));
         let found = free.filter_map(|(file, truncation)| {
             let (file, truncation, layout) = (*file, *truncation, self.layout_of(*file)?);
             let complete = (!truncation.contended).then_some(truncation.size);
-            Some(Unfinished { file, truncation: truncation.id, layout, complete })
+            Some(UnfinishedTruncation { file, truncation: truncation.id, layout, complete })
         });
         let found: Vec<_> = found.collect();
         self.resolving.extend(found.iter().map(|unfinished| unfinished.file));
         found
     }
 
-    /// A truncation could not be resolved on all servers: it is to be tried again.
-    pub fn give_back_truncation(&mut self, file: FileId) {
+    /// A truncation could not be resolved on all servers: it is tried again.
+    pub fn retry_truncation(&mut self, file: FileId) {
         self.resolving.remove(&file);
     }
 
@@ -139,8 +139,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// A client is about to open the file for writing. If it is another than the one that truncates the file, that
-    /// truncation must not be completed for its client any more.
+    /// A client is about to open the file for writing. If it is not the one that truncates the file, that truncation must
+    /// not be completed any more.
     pub(crate) fn contend(&mut self, file: FileId, client: ClientId, now: Stamp) -> Result<(), Error> {
         match self.state.truncations.get(&file) {
             Some(truncation) if truncation.is_left => Err(Error::BeingTruncated { file }),
@@ -148,7 +148,7 @@ impl Namespace {
         }
     }
 
-    /// The same for a client that has the file open for writing already, and says so.
+    /// The same for a client that already has the file open for writing and reports it.
     pub(crate) fn contend_reopened(
         &mut self,
         file: FileId,
@@ -163,9 +163,9 @@ impl Namespace {
         }
     }
 
-    /// Clients have closed files, or are gone: truncations of files that their client (of these clients) does not have open
-    /// for writing any more are to be resolved.
-    pub(crate) fn leave_truncations(&mut self, is_concerned: impl Fn(ClientId) -> bool) {
+    /// Clients have closed files, or are gone: truncations whose client (among these) no longer has the file open for
+    /// writing have to be resolved.
+    pub(crate) fn abandon_truncations(&mut self, is_concerned: impl Fn(ClientId) -> bool) {
         for (file, truncation) in &mut self.state.truncations {
             let writes = self.opens.held(truncation.client, *file).writing > 0;
             truncation.is_left |= is_concerned(truncation.client) && !writes;

@@ -6,7 +6,7 @@
 
 use pario::{File, Offset, OpenOptions, Pos, view};
 
-/// The matrix has this many numbers in each direction, in tiles of this many.
+/// The numbers of the matrix in each direction, and of a tile.
 const SIZE: u64 = 1024;
 const TILE: u64 = 512;
 const NUMBER: u64 = 8;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Every number is its own place in the matrix.
+/// Every number is its own index in the matrix.
 fn write_tile(file: &File, (row, column): (u64, u64)) -> Result<(), Box<dyn std::error::Error>> {
     let tile = view::subarray(Offset(0), &[SIZE, SIZE], &[TILE, TILE], &[row * TILE, column * TILE], NUMBER)?;
     let values = (0..TILE * TILE).map(|i| (row * TILE + i / TILE) * SIZE + column * TILE + i % TILE);

@@ -1,9 +1,9 @@
-//! The environment, as far as programs that use this crate share it with the command `pario`.
+//! The environment variables that programs with this crate share with the command `pario`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where the user's registry of partitions is.
+/// Returns the directory of the user's registry of partitions.
 pub(crate) fn registry() -> Option<PathBuf> {
     registry_from(std::env::var_os("PARIO_HOME"), std::env::var_os("HOME"))
 }

@@ -12,13 +12,13 @@
 //! # }
 //! ```
 //!
-//! A file's bytes lie in stripes on all servers. On the same host they are copied to and from a server's
-//! memory directly; other hosts are reached by TCP. Every access says where in the file it is, so threads and
-//! processes do not get into each other's way. What [`File::write_at`] returned `Ok` for survives the end of any process, and
-//! what [`File::sync`] returned `Ok` for a loss of power; `docs/SEMANTICS.md` has all promises.
+//! A file's bytes lie in stripes on all servers. On the same host they are copied to and from a server's memory directly;
+//! other hosts are reached by TCP. Every access has its own offset, so threads and processes do not interfere. Writes for
+//! which [`File::write_at`] returned `Ok` survive the end of any process, and writes before a [`File::sync`] that returned
+//! `Ok` survive a loss of power; `docs/SEMANTICS.md` has all guarantees.
 //!
-//! Pieces that lie apart can be accessed together, by a list ([`File::write_vectored_at`]) or through a
-//! [`View`] ([`File::write_view`]), see [`view`].
+//! Separate pieces can be accessed together, by a list ([`File::write_vectored_at`]) or through a [`View`]
+//! ([`File::write_view`]), see [`view`].
 #![forbid(unsafe_code)]
 
 mod env;
@@ -41,7 +41,7 @@ pub mod view;
 #[doc(inline)]
 pub use pario_client::Partition;
 
-/// Blocks of files that this process keeps in its own memory, and writes back later.
+/// A cache of blocks of files in this process's own memory, which are written back later.
 ///
 /// ```no_run
 /// # fn main() -> pario::Result<()> {
@@ -76,7 +76,7 @@ pub use pario_client::{Hold, TierCounters, TierFile, TierOptions};
 #[doc(inline)]
 pub use pario_client::File;
 
-/// How a file is opened.
+/// The options of an open.
 ///
 /// ```
 /// use pario::OpenOptions;
@@ -87,7 +87,7 @@ pub use pario_client::File;
 #[doc(inline)]
 pub use pario_client::OpenOptions;
 
-/// What there is to know of a file or directory.
+/// The metadata of a file or directory.
 ///
 /// ```no_run
 /// # fn main() -> pario::Result<()> {
@@ -102,7 +102,7 @@ pub use pario_client::Metadata;
 #[doc(inline)]
 pub use pario_client::{DirEntry, ReadDir};
 
-/// Why something did not work: one line if shown, and a [kind](Error::kind) to act on.
+/// A failed operation: one line if shown, and a [kind](Error::kind) to act on.
 ///
 /// ```no_run
 /// use pario::{ErrorKind, OpenOptions};
@@ -121,7 +121,7 @@ pub use pario_client::Error;
 #[doc(inline)]
 pub use pario_client::{Cause, ErrorKind, Result};
 
-/// How a partition is used: how long a request may take, above all.
+/// The options of a partition: above all the deadline of a request.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Views: which bytes of a file belong to somebody, and in which order. A view begins somewhere in the file
-//! and repeats its pattern from there on, forever; positions count the bytes that it shows.
+//! Views: the bytes of a file that belong to one process, and their order. A view begins at an offset of the file and
+//! repeats its pattern from there on without end; positions count the bytes that it selects.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,9 +47,8 @@ pub fn strided(from: Offset, len: u64, stride: u64) -> Result<View, Error> {
     Ok(View::new(from, Pattern::native(&Datatype { lb: 0, extent, shape })?))
 }
 
-/// A block of an array that lies in the file row by row: the array has `sizes` elements of `element` bytes in
-/// each dimension, the block `subsizes`, from `starts` on. Behind the last element comes the next array of
-/// the same sort.
+/// A block of an array that lies in the file row by row: the array has `sizes` elements of `element` bytes in each
+/// dimension, the block `subsizes`, from `starts` on. The next array of the same kind follows the last element.
 ///
 /// ```
 /// use pario::{Offset, Pos, view};
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_refused() {
+    fn invalid_blocks_are_refused() {
         assert!(subarray(Offset(0), &[4], &[5], &[0], 1).is_err());
         assert!(subarray(Offset(0), &[4, 4], &[1], &[0], 1).is_err());
         assert!(subarray(Offset(0), &[u64::MAX, 2], &[1, 1], &[0, 0], 1).is_err());

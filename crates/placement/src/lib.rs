@@ -1,11 +1,11 @@
-//! A plan: where each chunk of a program's files is best kept.
+//! A plan: the best location of each chunk of a program's files.
 //!
 //! A plan is made from a profile (crate `profile`), written to a file that people can read ([`PlacementPlan::to_text`],
-//! [`PlacementPlan::from_text`]), and used by whoever lays files out. It says for each file, in order of offsets, which chunks
-//! there are, who uses them, and whether a chunk belongs to the local storage of one process, to that of each of
-//! its users, or to shared storage; and in which order the chunks of a partition were first used.
+//! [`PlacementPlan::from_text`]), and used to lay files out. It lists for each file, in order of offsets, the chunks and
+//! the processes that use them, and whether a chunk belongs to the local storage of one process, to that of each of its
+//! users, or to shared storage; and the order in which the chunks of a partition were first used.
 //!
-//! A plan is advice: bytes that it does not mention, and programs that do something else, are still right.
+//! A plan is advice: bytes that it does not mention, and programs that behave differently, are still correct.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -17,45 +17,45 @@ mod text;
 
 pub use error::Error;
 pub use partition::{ChunkHolder, PlanPartition};
-pub use placing::Places;
-pub use summary::{StorageShare, Summary};
+pub use placing::ServerAssignments;
+pub use summary::{PlanSummary, StorageShare};
 
-/// Which of the plan's processes.
+/// The index of a process in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u32);
 
-/// Which of the plan's groups.
+/// The index of a group in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// Where the bytes of a program's files go.
+/// The location of the bytes of a program's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacementPlan {
-    /// What it was made from, for people.
+    /// The source of the profile, for people.
     pub from: String,
     /// The processes of the profile, in the order of their labels.
     pub processes: Vec<PlannedProcess>,
     /// The sets of processes that use chunks.
     pub groups: Vec<ProcessGroup>,
-    /// The files, in the order in which the profile has them.
+    /// The files, in the order of the profile.
     pub files: Vec<PlannedFile>,
 }
 
 /// A process, or a node with all of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedProcess {
-    /// Its name: the rank, or what the profile calls it.
+    /// Its name: the rank, or its name in the profile.
     pub label: String,
-    /// Where it ran; empty where that is not known.
+    /// Its node; empty where that is unknown.
     pub node: String,
 }
 
-/// Who uses a chunk. Both lists are sorted.
+/// The processes that use a chunk. Both lists are sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProcessGroup {
-    /// All who read or write it.
+    /// The processes that read or write it.
     pub users: Vec<ProcessId>,
-    /// Those who write it.
+    /// The processes that write it.
     pub writers: Vec<ProcessId>,
 }
 
@@ -75,35 +75,35 @@ pub struct Chunk {
     pub offset: u64,
     /// Its bytes, at least one.
     pub length: u64,
-    /// Where it is kept.
+    /// Its location.
     pub placement: Placement,
-    /// Who uses it.
+    /// The processes that use it.
     pub group: GroupId,
-    /// Its place among all chunks of the plan by the time of their first use, from 0.
+    /// Its rank among all chunks of the plan by the time of their first use, from 0.
     pub order: u64,
-    /// Bytes of it that were read, again and again if so.
+    /// Bytes of it that were read, repeated reads included.
     pub read: u64,
-    /// Bytes of it that were written, again and again if so.
+    /// Bytes of it that were written, repeated writes included.
     pub written: u64,
-    /// Bytes of these that still go between nodes if the plan is followed.
+    /// Bytes of these that are still transferred between nodes if the plan is followed.
     pub moved: u64,
 }
 
-/// Where a chunk is kept.
+/// The location of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// In the local storage of a process.
     Local(ProcessId),
-    /// In that of each of its users, none of whom writes it.
+    /// In that of each of its users, none of which writes it.
     Duplicate,
-    /// In that of each of its users; the one who writes it updates all.
+    /// In that of each of its users; the one that writes it updates all.
     Broadcast,
     /// In shared storage.
     Central,
 }
 
 impl Placement {
-    /// As people and scripts read it.
+    /// Its name in the plan file.
     pub fn word(self) -> &'static str {
         match self {
             Placement::Local(_) => "local",
@@ -130,13 +130,13 @@ impl PlannedFile {
 }
 
 impl PlacementPlan {
-    /// Who uses the chunk.
+    /// Returns the processes that use the chunk.
     pub fn group(&self, chunk: &Chunk) -> &ProcessGroup {
         &self.groups[chunk.group.0 as usize]
     }
 
-    /// The processes in whose local storage the chunk is kept: none for shared storage.
-    pub fn keepers<'a>(&'a self, chunk: &'a Chunk) -> &'a [ProcessId] {
+    /// Returns the processes in whose local storage the chunk is kept: none for shared storage.
+    pub fn holders<'a>(&'a self, chunk: &'a Chunk) -> &'a [ProcessId] {
         match &chunk.placement {
             Placement::Local(process) => std::slice::from_ref(process),
             Placement::Duplicate | Placement::Broadcast => &self.group(chunk).users,
@@ -149,13 +149,13 @@ impl PlacementPlan {
         &self.processes[process.0 as usize].label
     }
 
-    /// All chunks: their numbers, from 0, in the order of files and offsets; their files; they themselves.
+    /// Returns all chunks with their index, in the order of files and offsets, and their file.
     pub fn chunks(&self) -> impl Iterator<Item = (usize, &PlannedFile, &Chunk)> {
         let all = self.files.iter().flat_map(|file| file.chunks.iter().map(move |chunk| (file, chunk)));
         all.enumerate().map(|(number, (file, chunk))| (number, file, chunk))
     }
 
-    /// A plan of which everything that it says of itself holds, or why not.
+    /// Returns the plan if it is consistent, or else the first error.
     pub(crate) fn checked(self) -> Result<PlacementPlan, Error> {
         for (number, group) in self.groups.iter().enumerate() {
             let is_sorted = |list: &[ProcessId]| list.is_sorted_by(|a, b| a < b);

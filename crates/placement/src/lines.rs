@@ -1,14 +1,14 @@
-//! A plan file as it is written, read line by line.
+//! A fast reader of plan files in the form in which they are written, line by line.
 //!
-//! A file may have a million chunks, and the parser of all of TOML takes long for them: a program would wait for that when it
-//! opens the file. So lists of chunks whose lines look as `to_text` writes them are read here, and the parser gets the rest.
-//! Whatever looks otherwise, or is wrong, is left to it as a whole: then it says what, and where.
+//! A file may have a million chunks, and the general TOML parser takes long for them, while a program waits that opens the
+//! file. So lists of chunks whose lines have the form of `to_text` are read here, and the parser gets the rest. A file with
+//! any other form, or with an error, is left to the parser as a whole, which then reports what is wrong, and where.
 
 use crate::text::{RawChunk, RawPlan};
 
-/// What is in a plan file, if all chunks stand there as they are written.
+/// Returns the content of a plan file, if all chunks have the form in which they are written.
 pub(crate) fn read(text: &str) -> Option<RawPlan> {
-    // What looks like a list might be part of a string of several lines.
+    // A line that looks like a list might be part of a string of several lines.
     if text.contains("\"\"\"") || text.contains("'''") {
         return None;
     }
@@ -47,7 +47,7 @@ fn chunk(line: &str) -> Option<RawChunk> {
     let (read, rest) = rest.split_once(", written = ")?;
     let (written, rest) = rest.split_once(", moved = ")?;
     let moved = rest.strip_suffix(" },")?;
-    // A word that is none, or is written with escapes, is not for here.
+    // An unknown name, or one with escapes, is left to the parser.
     let known = ["local", "duplicate", "broadcast", "central"].contains(&placement);
     Some(RawChunk {
         offset: number(offset)?,
@@ -62,7 +62,7 @@ fn chunk(line: &str) -> Option<RawChunk> {
     })
 }
 
-/// A number as it is written: digits only, none of them a useless 0, and no more than TOML has.
+/// Reads a number as it is written: digits only, without leading zeros, and within the range of TOML.
 fn number(word: &str) -> Option<u64> {
     let plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word.len() == 1 || !word.starts_with('0'));
     let number: i64 = word.parse().ok().filter(|_| plain)?;

@@ -1,4 +1,4 @@
-//! A plan on servers: which of them is the local storage of which process, and the table that this makes of a file.
+//! A plan on servers: the server that is the local storage of each process, and the resulting table of a file.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use pario_types::ServerId;
 
 use crate::{Error, PlacementPlan, PlannedFile, PlannedProcess, ProcessId};
 
-/// What a user says of where processes have their local storage: `LABEL=SERVER,…`, where a label is that of a process or
-/// the name of a node.
+/// The user's choice of the local storage of processes: `LABEL=SERVER,…`, where a label is that of a process or the name of
+/// a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places(Vec<(String, ServerId)>);
+pub struct ServerAssignments(Vec<(String, ServerId)>);
 
-impl FromStr for Places {
+impl FromStr for ServerAssignments {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Places, Error> {
+    fn from_str(text: &str) -> Result<ServerAssignments, Error> {
         let pair = |word: &str| {
             let (label, server) = word.trim().rsplit_once('=')?;
             let server = server.trim().parse().ok().map(ServerId)?;
@@ -24,11 +24,11 @@ impl FromStr for Places {
         };
         let words = text.split(',').filter(|word| !word.trim().is_empty());
         let pairs = words.map(|word| pair(word).ok_or_else(|| Error::Place(word.trim().to_owned())));
-        pairs.collect::<Result<_, _>>().map(Places)
+        pairs.collect::<Result<_, _>>().map(ServerAssignments)
     }
 }
 
-impl Places {
+impl ServerAssignments {
     /// The server of a process, if the user named one for it, or else for its node.
     pub fn of(&self, label: &str, node: &str) -> Option<ServerId> {
         let named =
@@ -36,15 +36,15 @@ impl Places {
         named(label).or_else(|| named(node))
     }
 
-    /// The servers that are named.
+    /// The servers in the list.
     pub fn servers(&self) -> impl Iterator<Item = ServerId> + '_ {
         self.0.iter().map(|(_, server)| *server)
     }
 }
 
 impl PlacementPlan {
-    /// What the plan says of a file: under that name, or else under one that alone has the same last part, or else of `*`,
-    /// which is any file.
+    /// Returns the plan's entry of a file: the one of that name, or else the only one with the same last path component, or
+    /// else `*`, which is any file.
     pub fn file_named(&self, name: &str) -> Option<&PlannedFile> {
         let last = |name: &str| name.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
         let exact = self.files.iter().find(|file| file.name == name);
@@ -56,7 +56,7 @@ impl PlacementPlan {
         exact.or_else(alike).or_else(|| self.files.iter().find(|file| file.name == "*"))
     }
 
-    /// How many ranks it is for; `None` if its processes are not the ranks from 0 on.
+    /// The number of ranks that it is for; `None` if its processes are not the ranks from 0 on.
     pub fn ranks(&self) -> Option<u32> {
         let mut ranks: Vec<u32> =
             self.processes.iter().map(|p| p.label.parse().ok()).collect::<Option<_>>()?;
@@ -64,10 +64,14 @@ impl PlacementPlan {
         ranks.iter().zip(0..).all(|(rank, number)| *rank == number).then_some(ranks.len() as u32)
     }
 
-    /// For each process a server on its node, in turn if there are several; `on` says which are on a node. What the user says
-    /// counts more.
-    pub fn homes<'a>(&'a self, places: &Places, on: impl Fn(&str) -> Vec<ServerId>) -> Vec<Option<ServerId>> {
-        // The servers of each node, and how many of its processes there were before.
+    /// Returns for each process a server on its node, in turn if there are several; `on` lists the servers of a node. The
+    /// user's choice takes precedence.
+    pub fn homes<'a>(
+        &'a self,
+        places: &ServerAssignments,
+        on: impl Fn(&str) -> Vec<ServerId>,
+    ) -> Vec<Option<ServerId>> {
+        // The servers of each node, and the number of its processes so far.
         let mut nodes: HashMap<&str, (Vec<ServerId>, usize)> = HashMap::new();
         let home = |process: &'a PlannedProcess| {
             let (servers, turn) = nodes.entry(&process.node).or_insert_with(|| (on(&process.node), 0));
@@ -78,16 +82,16 @@ impl PlacementPlan {
         self.processes.iter().map(home).collect()
     }
 
-    /// Which servers keep which bytes of a file, if each process has this server for its local storage, and in which order
-    /// these are first used; what belongs to processes without one is shared. `None` if so many different processes use it
-    /// together that there is no table of it.
+    /// Returns the table of a file, if each process has this server for its local storage, and the order in which its
+    /// chunks are first used; chunks of processes without a server are shared. `None` if so many different processes use
+    /// the file together that no table can describe it.
     pub fn table(
         &self,
         file: &PlannedFile,
         home: impl Fn(ProcessId) -> Option<ServerId>,
     ) -> Option<PlacementMap> {
         let kept = |chunk: &crate::Chunk| {
-            let servers = self.keepers(chunk).iter().filter_map(|process| home(*process)).collect();
+            let servers = self.holders(chunk).iter().filter_map(|process| home(*process)).collect();
             (chunk.offset..chunk.end(), servers)
         };
         let table = PlacementMap::new(file.chunks.iter().map(kept))?;
@@ -157,12 +161,12 @@ mod tests {
             table.order().iter().map(|range| (range.start, range.end)).collect::<Vec<_>>()
         };
         let together = |_| Some(ServerId(0));
-        // That of the file, which goes without saying.
+        // The order of the file, which needs no table.
         assert_eq!(order(&plan, together), []);
         let orders = [2, 3, 0, 1];
         plan.files[0].chunks.iter_mut().zip(orders).for_each(|(chunk, order)| chunk.order = order);
         assert_eq!(order(&plan, together), [(20, 40), (0, 20)]);
-        // It does not matter between servers that have nothing in common.
+        // The order between servers that have nothing in common does not matter.
         plan.files[0].chunks.truncate(2);
         plan.files[0].chunks[0].order = 4;
         assert_eq!(order(&plan, together), [(10, 20), (0, 10)]);
@@ -178,7 +182,7 @@ mod tests {
         assert!(homes("").eq([Some(7), Some(8), None]));
         assert!(homes("1=3, b=0").eq([Some(7), Some(3), Some(0)]));
         for wrong in ["1", "=3", "a=b", "1=70000", "1=-1"] {
-            assert_eq!(wrong.parse::<Places>(), Err(Error::Place(wrong.to_owned())));
+            assert_eq!(wrong.parse::<ServerAssignments>(), Err(Error::Place(wrong.to_owned())));
         }
         assert_eq!((plan.ranks(), PlacementPlan::default().ranks()), (Some(3), Some(0)));
     }

@@ -1,4 +1,4 @@
-//! A plan in numbers: what each process keeps, and how much less goes between nodes.
+//! A plan in numbers: the bytes of each process, and the traffic between nodes that it saves.
 
 use crate::{Placement, PlacementPlan};
 
@@ -17,16 +17,16 @@ pub struct StorageShare {
 
 /// A plan in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct PlanSummary {
     /// Number of chunks.
     pub chunks: usize,
     /// Bytes of chunks, each once.
     pub bytes: StorageShare,
     /// For each process the bytes that it keeps locally, and those of shared storage that it uses.
     pub processes: Vec<StorageShare>,
-    /// Bytes read and written in the profile: what goes between nodes if everything is in shared storage.
+    /// Bytes read and written in the profile: the traffic between nodes if everything is in shared storage.
     pub accessed: u128,
-    /// Bytes that still go between nodes if the plan is followed.
+    /// The traffic between nodes if the plan is followed.
     pub moved: u128,
     /// Bytes of copies to be made before the run, of chunks that are only read.
     pub laid_out: u128,
@@ -44,36 +44,38 @@ impl StorageShare {
         *sum = sum.saturating_add(bytes);
     }
 
-    /// All of them.
+    /// The sum.
     pub fn total(&self) -> u64 {
         [self.local, self.duplicate, self.broadcast, self.central].iter().fold(0, |a, &b| a.saturating_add(b))
     }
 }
 
-impl Summary {
-    /// Of a plan.
-    pub fn of(plan: &PlacementPlan) -> Summary {
-        let mut summary =
-            Summary { processes: vec![StorageShare::default(); plan.processes.len()], ..Summary::default() };
+impl PlanSummary {
+    /// Returns the numbers of a plan.
+    pub fn of(plan: &PlacementPlan) -> PlanSummary {
+        let mut summary = PlanSummary {
+            processes: vec![StorageShare::default(); plan.processes.len()],
+            ..PlanSummary::default()
+        };
         for (_, _, chunk) in plan.chunks() {
             let group = plan.group(chunk);
             summary.chunks += 1;
             summary.bytes.add(chunk.placement, chunk.length);
-            let keepers = plan.keepers(chunk);
-            let concerned = if keepers.is_empty() { &group.users[..] } else { keepers };
+            let holders = plan.holders(chunk);
+            let concerned = if holders.is_empty() { &group.users[..] } else { holders };
             for process in concerned {
                 summary.processes[process.0 as usize].add(chunk.placement, chunk.length);
             }
             summary.accessed += u128::from(chunk.read) + u128::from(chunk.written);
             summary.moved += u128::from(chunk.moved);
             if group.writers.is_empty() {
-                summary.laid_out += u128::from(chunk.length) * keepers.len() as u128;
+                summary.laid_out += u128::from(chunk.length) * holders.len() as u128;
             }
         }
         summary
     }
 
-    /// Bytes that no longer go between nodes; negative if updates cost more than they save.
+    /// The traffic between nodes that is saved; negative if updates cost more than they save.
     pub fn saved(&self) -> i128 {
         // Both are sums of less than 2^32 numbers of 64 bits.
         self.accessed as i128 - self.moved as i128

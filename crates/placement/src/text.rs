@@ -17,8 +17,8 @@
 //! ]
 //! ```
 //!
-//! Processes and groups are numbered from 0 as they stand. `home` stands with `local` only. `node` is left out where
-//! it is not known. Unknown keys are refused, so that a slip of the pen is not taken for nothing.
+//! Processes and groups are numbered from 0 in the order of the file. Only `local` has a `home`. `node` is left out where
+//! it is unknown. Unknown keys are refused, so that a typing error is not ignored.
 
 use crate::lines;
 use crate::{
@@ -37,7 +37,7 @@ const HEAD: &str = "\
 ";
 
 impl PlacementPlan {
-    /// The plan file.
+    /// Returns the text of the plan file.
     pub fn to_text(&self) -> String {
         let mut text = String::from(HEAD);
         // Writing to a string does not fail.
@@ -156,7 +156,7 @@ pub(crate) struct RawChunk {
     pub moved: u64,
 }
 
-/// What is wrong with a plan that cannot be read, if it is its version: another one may have other keys.
+/// Returns the error of a plan that cannot be read, if it is its version: another version may have other keys.
 fn other_version(text: &str) -> Option<Error> {
     let Version { version } = toml::from_str(text).ok()?;
     (version != VERSION).then_some(Error::Version(version))
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_hold_is_refused_in_one_line() {
+    fn inconsistent_plans_are_refused_in_one_line() {
         let good = plan(vec!["f".to_owned()], vec![(0, 8, 3), (1, 8, 0)]).to_text();
         assert!(PlacementPlan::from_text(&good).is_ok());
         assert!(lines::read(&good).is_some(), "what is written is read quickly");

@@ -98,7 +98,7 @@ fn sent(group: &ProcessGroup, run: &Run) -> u64 {
 fn moved(group: &ProcessGroup, run: &Run, placement: Placement) -> u64 {
     let moved = match (placement, run.weighed) {
         (Placement::Local(_), None) | (Placement::Duplicate, _) => 0,
-        (Placement::Local(keeper), Some(weighed)) if keeper == weighed.heaviest => weighed.others,
+        (Placement::Local(holder), Some(weighed)) if holder == weighed.heaviest => weighed.others,
         (Placement::Local(_), Some(weighed)) => weighed.fetched.map_or(0, |fetched| fetched.bytes),
         (Placement::Broadcast, _) => sent(group, run),
         (Placement::Central, _) => run.read.saturating_add(run.written),

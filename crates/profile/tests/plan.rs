@@ -1,6 +1,6 @@
 //! Plans against a model that looks at every byte, and against the paper's figure and table.
 
-use pario_placement::{ChunkHolder, Placement, PlacementPlan, ProcessId, Summary};
+use pario_placement::{ChunkHolder, Placement, PlacementPlan, PlanSummary, ProcessId};
 use pario_profile::{Broadcast, Collector, Profile, ProfiledAccess, Rule, csv::Csv, make};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -51,14 +51,14 @@ fn the_figure_gives_five_partitions() {
         .partitions()
         .into_iter()
         .map(|partition| {
-            (partition.keeper, partition.chunks.iter().map(|&n| char::from(b'a' + n as u8)).collect())
+            (partition.holder, partition.chunks.iter().map(|&n| char::from(b'a' + n as u8)).collect())
         })
         .collect();
     let of = |number| ChunkHolder::Process(ProcessId(number));
     let wanted = [(of(0), "cba"), (of(1), "bfd"), (of(2), "gh"), (of(3), "hji"), (ChunkHolder::Central, "e")];
-    assert_eq!(partitions, wanted.map(|(keeper, chunks)| (keeper, chunks.to_owned())));
+    assert_eq!(partitions, wanted.map(|(holder, chunks)| (holder, chunks.to_owned())));
 
-    let summary = Summary::of(&plan);
+    let summary = PlanSummary::of(&plan);
     assert_eq!((summary.chunks, summary.accessed, summary.saved()), (10, 129, 99));
     // Of the writes of b, and all of e; c, f, h and j are only read.
     assert_eq!((summary.moved, summary.laid_out), (10 + 20, 10 + 10 + 20 + 9));
@@ -116,7 +116,7 @@ fn a_dominant_process_gets_the_chunk_only_if_asked_for() {
     assert_eq!(words(&dominated(0.95)), ["0+100 central 01"]);
     let plan = dominated(0.9);
     assert_eq!(plan.files[0].chunks[0].placement, Placement::Local(ProcessId(0)));
-    assert_eq!((Summary::of(&plan).accessed, Summary::of(&plan).moved), (1000, 100));
+    assert_eq!((PlanSummary::of(&plan).accessed, PlanSummary::of(&plan).moved), (1000, 100));
     // Many small accesses against one large one: by bytes the one, by count the other, so neither.
     let mut table = "1,f,0,100,read,0\n".to_owned();
     (0..50).for_each(|at| table += &format!("0,f,{at},1,write,1\n"));
@@ -262,7 +262,7 @@ proptest! {
             };
             prop_assert_eq!((chunk.placement, chunk.moved), (placement, moved));
         }
-        prop_assert!(Summary::of(&cheaper).moved <= Summary::of(&plain).moved);
+        prop_assert!(PlanSummary::of(&cheaper).moved <= PlanSummary::of(&plain).moved);
         prop_assert_eq!(PlacementPlan::from_text(&cheaper.to_text()), Ok(cheaper));
     }
 

@@ -1,6 +1,6 @@
 //! What a plan becomes at another size is what a profile at that size gives.
 
-use pario_placement::{PlacementPlan, PlannedProcess, Summary};
+use pario_placement::{PlacementPlan, PlanSummary, PlannedProcess};
 use pario_profile::rescale::{Ratio, RescaleError, RescaleTarget, Trend, between, rescale, shown};
 use pario_profile::{Profile, ProfiledAccess, Rule, make};
 use proptest::prelude::*;
@@ -52,13 +52,13 @@ impl Program {
 }
 
 /// A plan as far as it does not depend on the numbers of groups.
-fn words(plan: &PlacementPlan) -> (Vec<String>, Vec<String>, Summary) {
+fn words(plan: &PlacementPlan) -> (Vec<String>, Vec<String>, PlanSummary) {
     let chunk = |(_, file, chunk): (usize, &pario_placement::PlannedFile, &pario_placement::Chunk)| {
         let (group, name) = (plan.group(chunk), &file.name);
         format!("{name} {} {} {:?} {group:?}", chunk.offset, chunk.length, chunk.placement)
     };
     let partitions = plan.partitions().iter().map(|partition| format!("{partition:?}")).collect();
-    (plan.chunks().map(chunk).collect(), partitions, Summary::of(plan))
+    (plan.chunks().map(chunk).collect(), partitions, PlanSummary::of(plan))
 }
 
 fn to(size: Ratio) -> RescaleTarget {

@@ -43,7 +43,7 @@ impl FlatView {
         (0..).take_while(|&at| self.offset(at) < offset as i64).count() as u64
     }
 
-    /// How many of `len` bytes from `at` come before the first at or beyond the end of the file.
+    /// The number of `len` bytes from `at` on that precede the first at or beyond the end of the file.
     pub fn visible(&self, at: u64, len: u64, file_size: u64) -> u64 {
         if self.tile.is_empty() {
             return 0;

@@ -186,7 +186,7 @@ fn block(out: &mut TypeMap, child: &TypeMap, len: u64, disp: i64) {
     }
 }
 
-/// The elements of an array that belong to somebody, in storage order.
+/// The elements of an array that belong to one process, in storage order.
 fn array(
     sizes: &[u64],
     order: Order,

@@ -256,6 +256,7 @@ impl Error {
     }
 }
 
+// `thiserror` formats one variant at a time; the line comes first in all of them.
 impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.line() {

@@ -1,7 +1,7 @@
 //! A placement plan in numbers, and as JSON.
 
 use crate::text::{count, printable};
-use pario_placement::{Chunk, ChunkHolder, Placement, PlacementPlan, ProcessId, StorageShare, Summary};
+use pario_placement::{Chunk, ChunkHolder, Placement, PlacementPlan, PlanSummary, ProcessId, StorageShare};
 use pario_types::round_size;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ const MOST_LINES: usize = 32;
 
 /// Writes a plan in numbers. `idle` operations of the profile moved nothing.
 pub fn write_plan_summary(plan: &PlacementPlan, idle: u64, output: &mut impl Write) -> io::Result<()> {
-    let summary = Summary::of(plan);
+    let summary = PlanSummary::of(plan);
     let (files, processes) = (plan.files.len(), plan.processes.len());
     writeln!(
         output,
@@ -73,7 +73,7 @@ fn order(plan: &PlacementPlan, output: &mut impl Write) -> io::Result<()> {
     let several = plan.files.len() > 1;
     writeln!(output, "\nChunks by first use:")?;
     for partition in plan.partitions().iter().take(MOST_LINES) {
-        let name = match partition.keeper {
+        let name = match partition.holder {
             ChunkHolder::Process(process) => plan.label(process),
             ChunkHolder::Central => "central",
         };
@@ -95,7 +95,7 @@ fn order(plan: &PlacementPlan, output: &mut impl Write) -> io::Result<()> {
 
 /// Writes all of a plan as JSON, chunk by chunk.
 pub fn write_plan_json(plan: &PlacementPlan, output: &mut impl Write) -> io::Result<()> {
-    let summary = Summary::of(plan);
+    let summary = PlanSummary::of(plan);
     let processes: Vec<Value> = plan
         .processes
         .iter()
@@ -124,7 +124,7 @@ pub fn write_plan_json(plan: &PlacementPlan, output: &mut impl Write) -> io::Res
     writeln!(output, "],\n\"partitions\": [")?;
     comma = "";
     for partition in plan.partitions() {
-        let (kind, process) = match partition.keeper {
+        let (kind, process) = match partition.holder {
             ChunkHolder::Process(process) => ("local", Some(plan.label(process))),
             ChunkHolder::Central => ("central", None),
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pario_layout::{Layout, PlacementMapId};
 use pario_namespace as ns;
-use pario_namespace::{Caller, Counts, Namespace, Unfinished};
+use pario_namespace::{Caller, Namespace, NamespaceCounts, UnfinishedTruncation};
 use pario_shm::ProcessIdentity;
 use pario_types::{ClientId, FileId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::{Reply, Request};
@@ -51,15 +51,15 @@ struct Inner {
 }
 
 /// What the reaper has to do: truncations to resolve, and removed files whose parts are to be removed.
-type Work = (Vec<Unfinished>, Vec<(FileId, Layout)>);
+type Work = (Vec<UnfinishedTruncation>, Vec<(FileId, Layout)>);
 
 impl Names {
     /// Opens the name space. `stored`: the largest number of a file that this server ever stored something of.
     pub fn open(config: &Config, stored: FileId) -> Result<Names> {
-        let settings = ns::Config {
+        let settings = ns::NamespaceConfig {
             made: config.made,
             highest_file: stored,
-            ..ns::Config::new(config.partition, config.servers, config.stripe)
+            ..ns::NamespaceConfig::new(config.partition, config.servers, config.stripe)
         };
         let directory = config.directory.join("names");
         let (space, recovered) = Namespace::open(&directory, settings, Stamp::now())?;
@@ -91,10 +91,10 @@ impl Names {
 
     /// Why the last snapshot could not be written, if it could not.
     pub fn trouble(&self) -> Option<String> {
-        lock(&self.inner).space.trouble().map(|e| format!("the name space's snapshot: {e}"))
+        lock(&self.inner).space.snapshot_error().map(|e| format!("the name space's snapshot: {e}"))
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> NamespaceCounts {
         lock(&self.inner).space.counts()
     }
 
@@ -181,7 +181,7 @@ impl Names {
                 Reply::Done
             }
             Request::ReportSize { file, size, seen } => {
-                space.sized(*file, *size, *seen, by.now)?;
+                space.report_size(*file, *size, *seen, by.now)?;
                 Reply::Done
             }
             Request::ListInodes { after, most } => {
@@ -233,7 +233,7 @@ impl Names {
             let mut trouble = None;
             for unfinished in unfinished {
                 if let Err(e) = self.resolve(core, &mut links, &unfinished) {
-                    lock(&self.inner).space.give_back_truncation(unfinished.file);
+                    lock(&self.inner).space.retry_truncation(unfinished.file);
                     trouble = Some(format!("resolving the truncation of file {}: {e}", unfinished.file));
                 }
             }
@@ -241,7 +241,7 @@ impl Names {
                 match remove_parts(core, &mut links, file, &layout).and_then(|()| self.reaped(file)) {
                     Ok(()) => {}
                     Err(e) => {
-                        lock(&self.inner).space.give_back(file);
+                        lock(&self.inner).space.retry_orphan(file);
                         trouble = Some(format!("removing the stripes of removed files: {e}"));
                     }
                 }
@@ -254,8 +254,8 @@ impl Names {
     }
 
     /// Completes or fences a truncation on all servers of its file.
-    fn resolve(&self, core: &Core, links: &mut Links, unfinished: &Unfinished) -> Result<()> {
-        let Unfinished { file, truncation, ref layout, complete } = *unfinished;
+    fn resolve(&self, core: &Core, links: &mut Links, unfinished: &UnfinishedTruncation) -> Result<()> {
+        let UnfinishedTruncation { file, truncation, ref layout, complete } = *unfinished;
         for server in layout.holders() {
             let request = match complete {
                 Some(size) => Request::Truncate { file, end: layout.local_end(server, size), truncation },
@@ -331,7 +331,7 @@ impl Inner {
     fn expire(&mut self, now: Instant) -> Option<Instant> {
         if self.grace.is_some_and(|end| end <= now) {
             self.grace = None;
-            self.space.grace_over();
+            self.space.end_grace_period();
         }
         let over = |(client, leaving): (&ClientId, &Leaving)| leaving.is_over(now).then_some(*client);
         let gone: Vec<ClientId> = self.leaving.iter().filter_map(over).collect();

@@ -28,7 +28,7 @@ pub const LARGE_PAGE: usize = 2 << 20;
 pub struct Segment {
     base: NonNull<u8>,
     len: usize,
-    /// How other processes can open the segment.
+    /// The way in which other processes can open the segment.
     sharing: Sharing,
 }
 

@@ -17,7 +17,7 @@ use crate::node::{Id, Kind, Node, fit};
 /// Sequences up to this long are searched for every simplification.
 pub(crate) const SMALL: usize = 256;
 
-/// A node and where its first byte lies.
+/// A node and the displacement of its first byte.
 pub(crate) type Placed = (i64, Id);
 
 /// Collects nodes, each distinct one once.

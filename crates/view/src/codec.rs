@@ -21,11 +21,10 @@
 //! `u` is an unsigned LEB128 number of at most 10 bytes, `s` the same after zigzag folding (0, -1, 1, -2, ...).
 //! A child is the index of an earlier node. The first displacement of a Seq or Irregular is 0.
 //!
-//! Decoding trusts nothing: every number is bounded by the bytes that are there, all sums are checked, the
-//! depth is limited, and bytes that would encode differently are refused, so that one pattern has one
-//! encoding and one hash. Of the graphs that the builder would have simplified, those are refused in which one
-//! contiguous piece is more than a block: to walk it would take as long as it has parts. Others are accepted: they
-//! are merely slower.
+//! The decoder trusts nothing: every number is bounded by the available bytes, all sums are checked, the depth is limited,
+//! and bytes that would encode differently are refused, so that one pattern has one encoding and one hash. Of the graphs
+//! that the builder would have simplified, those are refused in which one contiguous piece is more than a block, because
+//! walking it would take time in proportion to its parts. Others are accepted: they are merely slower.
 
 use crate::datatype::{self, Basic};
 use crate::error::Error;
@@ -64,7 +63,7 @@ fn truncate(hasher: &blake3::Hasher) -> ViewHash {
     ViewHash(short)
 }
 
-/// Where encoded bytes go.
+/// The destination of encoded bytes.
 trait Sink {
     fn byte(&mut self, b: u8);
 

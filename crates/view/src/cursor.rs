@@ -1,9 +1,8 @@
 //! Walking the pieces of a tiled pattern in order, as strided runs.
 //!
-//! A cursor holds the path from the root to the leaf it stands at. Moving on costs amortised constant time;
-//! starting anywhere is one descent. Runs come out whole: a run is cut only at the caller's limit, and
-//! pieces that touch across the seam of two tiles or parts come out as one. For that the cursor always
-//! knows one run more than it has handed out.
+//! A cursor holds the path from the root to its current leaf. A step takes amortised constant time; a start at any position
+//! is one descent. Runs are returned whole: a run is cut only at the caller's limit, and pieces that touch across the
+//! boundary of two tiles or parts are returned as one. For that the cursor always has one run more than it has returned.
 
 use crate::datatype::Basic;
 use crate::node::{Facts, Id, Kind, Unit};
@@ -12,7 +11,7 @@ use crate::pattern::Pattern;
 /// Equal pieces at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where the first piece begins.
+    /// The offset of the first piece.
     pub offset: i64,
     /// Bytes of each piece.
     pub len: u64,
@@ -20,22 +19,22 @@ pub struct Run {
     pub stride: i64,
     /// Number of pieces.
     pub count: u64,
-    /// What the bytes are; [`Basic::BYTE`] unless the pattern is typed.
+    /// The basic type of the bytes; [`Basic::BYTE`] unless the pattern is typed.
     pub basic: Basic,
 }
 
 /// Contiguous bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where they begin.
+    /// The offset of the first byte.
     pub offset: i64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
 const NO_RUN: Run = Run { offset: 0, len: 0, stride: 0, count: 0, basic: Basic::BYTE };
 
-/// Copies of a pattern's root, as simple as they can be put.
+/// Copies of a pattern's root, in the simplest form.
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
     base: i64,
@@ -44,7 +43,7 @@ struct Tiling {
     child: Id,
 }
 
-/// A node on the path: which of its children comes next, and where its origin lies.
+/// A node on the path: the next of its children, and the displacement of its origin.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     node: Id,
@@ -63,7 +62,7 @@ struct Group {
     basic: Basic,
 }
 
-/// A place in the data stream of a tiled pattern.
+/// A position in the data stream of a tiled pattern.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     pattern: Pattern,
@@ -73,7 +72,7 @@ pub struct Cursor {
     group: Group,
     /// The run has the group's basic type.
     in_group: bool,
-    /// The run being handed out, of whose first piece `skip` bytes are gone; and the one after it.
+    /// The run being returned, of whose first piece `skip` bytes are done; and the one after it.
     run: Run,
     skip: u64,
     ahead: Run,
@@ -113,7 +112,7 @@ impl Cursor {
         cursor
     }
 
-    /// Bytes still to come.
+    /// The number of bytes that remain.
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.left
@@ -124,7 +123,7 @@ impl Cursor {
         (self.left > 0).then_some(self.run.basic)
     }
 
-    /// The next pieces, at most `limit` bytes of data in all. Never splits a piece except at the limit.
+    /// Returns the next pieces, with at most `limit` bytes of data in all. It splits a piece only at the limit.
     #[inline]
     pub fn next_run(&mut self, limit: u64) -> Option<Run> {
         let limit = limit.min(self.left);
@@ -153,7 +152,7 @@ impl Cursor {
         Some(out)
     }
 
-    /// The next piece, or as much of it as `limit` allows.
+    /// Returns the next piece, or as much of it as `limit` allows.
     #[inline]
     pub fn next_piece(&mut self, limit: u64) -> Option<Piece> {
         let limit = limit.min(self.left);
@@ -191,10 +190,10 @@ impl Cursor {
         self.ahead.count > 0 && self.ahead.offset == self.run.end() && self.ahead.basic == self.run.basic
     }
 
-    /// Goes on to the next run.
+    /// Advances to the next run.
     #[inline]
     fn step(&mut self) {
-        // Within a group nothing touches and everything has one type: move the numbers, not the structs.
+        // Within a group no pieces touch and all have one type: only the numbers change.
         if self.in_group
             && let Some(&(disp, len)) = self.group.items.get(self.group.next)
         {
@@ -226,7 +225,7 @@ impl Cursor {
                 self.ahead = self.produce();
             }
         }
-        // While the group has items left, what is ahead was drawn from it.
+        // While the group has items left, the run ahead comes from it.
         self.in_group = self.run.basic == self.ahead.basic;
     }
 
@@ -255,7 +254,7 @@ impl Cursor {
         self.seek(at);
     }
 
-    /// Stands at byte `at` of the stream.
+    /// Moves to byte `at` of the stream.
     fn seek(&mut self, at: u64) {
         let size = self.pattern.nodes()[self.tiling.child as usize].facts.size;
         self.tile = at / size;
@@ -273,7 +272,7 @@ impl Cursor {
         self.merge();
     }
 
-    /// Builds the path to byte `at` of the tiling's child and returns how far into a piece it lies.
+    /// Builds the path to byte `at` of the tiling's child and returns its distance from the start of a piece.
     fn descend(&mut self, mut base: i64, mut at: u64) -> u64 {
         let nodes = self.pattern.nodes();
         let mut node = self.tiling.child;
@@ -321,7 +320,7 @@ impl Cursor {
         }
     }
 
-    /// The run at the end of the path, moving the path on; an empty one at the end of all tiles.
+    /// Returns the run at the end of the path and advances the path; an empty run at the end of all tiles.
     #[inline]
     fn produce(&mut self) -> Run {
         if let Some(&(disp, len)) = self.group.items.get(self.group.next) {
@@ -409,8 +408,8 @@ impl Cursor {
     }
 }
 
-/// The place of the `i`th of things `stride` apart. The place fits 64 bits wherever a byte lies; the product
-/// alone may not (from far below 0 to far above), and the step past the last byte need not.
+/// The displacement of the `i`th of items `stride` apart. The result fits 64 bits wherever a byte lies; the product alone
+/// may not (from far below 0 to far above), and the step past the last byte need not.
 fn along(base: i64, i: u64, stride: i64) -> i64 {
     base.wrapping_add((i as i64).wrapping_mul(stride))
 }
@@ -423,7 +422,7 @@ fn strided(offset: i64, len: u64, stride: i64, count: u64, basic: Basic) -> Run 
     Run { offset, len, stride, count, basic }
 }
 
-/// How many tiles lie wholly within 64-bit offsets.
+/// The number of tiles that lie wholly within 64-bit offsets.
 fn tiles_that_fit(facts: &Facts, base: i128, extent: i64) -> u64 {
     let (lo, hi) = (base + i128::from(facts.lo), base + i128::from(facts.hi));
     if lo < i128::from(i64::MIN) || hi > i128::from(i64::MAX) {

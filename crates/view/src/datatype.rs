@@ -1,22 +1,22 @@
 //! An MPI datatype as the host describes it: a tree of constructors over basic types.
 //!
-//! Nothing is computed here; the tree is what a decoder of `MPI_Type_get_contents` can fill in directly.
+//! This module computes nothing; a decoder of `MPI_Type_get_contents` can fill in the tree directly.
 
 use std::sync::Arc;
 
-/// One datatype. Every node carries the lower bound and extent that the host reports for it in the native
-/// representation, so padding and bound markers need not be guessed.
+/// One datatype. Every node has the lower bound and extent that the host reports for it in the native representation, so
+/// padding and bound markers need not be guessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datatype {
     /// Lower bound in bytes.
     pub lb: i64,
     /// Extent in bytes.
     pub extent: i64,
-    /// How the type was made.
+    /// The constructor of the type.
     pub shape: Shape,
 }
 
-/// How a datatype was made. Counts and block lengths are in elements of the child.
+/// The constructors of datatypes. Counts and block lengths are in elements of the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields are the arguments of the MPI constructors, under the standard's names
 pub enum Shape {
@@ -59,10 +59,10 @@ pub enum Shape {
     Resized { lb: i64, extent: i64, child: Arc<Datatype> },
 }
 
-/// A basic type: what it means and how many bytes it takes natively and in external32.
+/// A basic type: its interpretation and its sizes, natively and in external32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basic {
-    /// What the bits mean.
+    /// The interpretation of the bits.
     pub kind: Kind,
     /// Bytes in this machine's memory.
     pub native: u32,
@@ -81,7 +81,7 @@ impl Default for Basic {
     }
 }
 
-/// What the bits of a basic type mean.
+/// The interpretation of the bits of a basic type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Uninterpreted.
@@ -109,7 +109,7 @@ pub enum Order {
     Fortran,
 }
 
-/// How one dimension of a distributed array is dealt out.
+/// The distribution of one dimension of a distributed array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrib {
     /// `MPI_DISTRIBUTE_BLOCK`.

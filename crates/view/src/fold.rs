@@ -1,10 +1,10 @@
-//! Explicit index lists: find what is regular in them, compress the rest.
+//! Explicit index lists: the regular parts become repetitions, the rest is compressed.
 //!
-//! A list is a sequence of items (displacement, length), where an item stands for `length` copies of a node,
-//! or bytes. Touching items are merged first. Short lists are simplified like any sequence. In long ones two
-//! kinds of regularity are looked for, both in linear time: a period that covers the whole list (with an
-//! incomplete last turn), and stretches of equal items at equal distances that are long enough for a `Rep`
-//! node to be smaller than the packed items. What is left becomes an `Irregular` node.
+//! A list is a sequence of items (displacement, length), where an item stands for `length` copies of a node, or bytes.
+//! Adjacent items are merged first. Short lists are simplified like any sequence. Long ones are searched for two kinds of
+//! regularity, both in linear time: a period that covers the whole list (with an incomplete last turn), and stretches of
+//! equal items at equal distances that are long enough for a `Rep` node to be smaller than the packed items. The rest
+//! becomes an `Irregular` node.
 
 use crate::build::{Builder, Placed, SMALL};
 use crate::datatype::Basic;
@@ -62,7 +62,7 @@ impl Builder {
     }
 
     fn fold_short(&mut self, items: &[Item], unit: Unit) -> Result<Option<Placed>, Error> {
-        // A rough count of what folding would leave decides before nodes are made for it.
+        // An estimate of the folded length decides before nodes are made for it.
         if items.len() > LIST_MIN && folded_len(items) > LIST_MIN {
             return self.list(items, unit).map(Some);
         }
@@ -159,7 +159,7 @@ fn stretch(items: &[Item], i: usize) -> usize {
     last.max(i + 1)
 }
 
-/// About how many parts a short list would have after folding.
+/// The approximate number of parts of a short list after folding.
 fn folded_len(items: &[Item]) -> usize {
     let (mut parts, mut i) = (0, 0);
     while i + 1 < items.len() {

@@ -1,10 +1,10 @@
 //! A compressed list of irregular pieces: (displacement, length) with random access.
 //!
-//! Pieces are grouped in chunks of 64. A chunk stores its lowest displacement and the lengths summed before
-//! it; inside, displacements relative to that and running sums of lengths are packed with just as many bits
-//! as the chunk needs. Lists of equal lengths store no lengths. That takes 3 to 6 bytes per piece for the
-//! usual gaps of 100 B to 100 KiB and gives any piece in constant time and any search in O(log n), without
-//! unpacking. Lists need not be sorted; only searching by displacement wants that.
+//! Pieces are grouped in chunks of 64. A chunk stores its lowest displacement and the sum of the lengths before it; inside,
+//! displacements relative to that and running sums of lengths are packed with just as many bits as the chunk needs. Lists
+//! of equal lengths store no lengths. That takes 3 to 6 bytes per piece for the usual gaps of 100 B to 100 KiB, and gives
+//! any piece in constant time and any search in O(log n), without unpacking. Lists need not be sorted, except for a search
+//! by displacement.
 
 const CHUNK: usize = 64;
 
@@ -126,7 +126,7 @@ impl List {
         (c * CHUNK) as u64
     }
 
-    /// The piece that holds unit `at < total`.
+    /// Returns the piece that contains unit `at < total`.
     pub fn at_unit(&self, at: u64) -> u64 {
         if let Some(i) = at.checked_div(self.uniform) {
             return i;
@@ -138,7 +138,7 @@ impl List {
         (c * CHUNK + j) as u64 - 1
     }
 
-    /// How many pieces of a sorted list begin below `disp`.
+    /// The number of pieces of a sorted list that begin below `disp`.
     pub fn below(&self, disp: i64) -> u64 {
         let c = self.chunks.partition_point(|chunk| chunk.base < disp);
         if c == 0 {

@@ -20,7 +20,7 @@ use crate::datatype::{Basic, Datatype, DistArg, Distrib, Order, Shape};
 use crate::error::Error;
 use crate::node::{Node, check_depth, fit, fit_wide};
 
-/// Which layout of a datatype is wanted.
+/// The requested layout of a datatype.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Native,
@@ -58,13 +58,13 @@ impl Lowered {
     }
 }
 
-/// One instance of a type: where its bytes are (if it has any) and its bounds.
+/// One instance of a type: the location of its bytes (if it has any) and its bounds.
 #[derive(Clone, Copy)]
 struct Layout {
     at: Option<Placed>,
     lb: i64,
     ub: i64,
-    /// The bounds come from markers (resized, subarray, darray): they win over those without.
+    /// Whether the bounds come from markers (resized, subarray, darray), which take precedence over bounds without.
     marked: bool,
 }
 
@@ -79,12 +79,12 @@ impl Layout {
 struct Walk {
     mode: Mode,
     build: Builder,
-    /// What has been lowered; shared subtrees are lowered once.
+    /// The subtrees lowered so far; shared subtrees are lowered once.
     seen: HashMap<*const Datatype, Layout>,
 }
 
 impl Walk {
-    /// Lowers a tree, children first, on a stack of its own: programs may nest types as deep as they like.
+    /// Lowers a tree, children first, with a stack of its own: programs may nest types to any depth.
     fn tree(&mut self, root: &Datatype) -> Result<Layout, Error> {
         let mut stack = vec![(root, false)];
         while let Some((t, ready)) = stack.pop() {
@@ -350,7 +350,7 @@ fn each_child<'a>(shape: &'a Shape, mut see: impl FnMut(&'a Datatype)) {
     }
 }
 
-/// How far the last of `count >= 1` copies lies from the first.
+/// The distance of the last of `count >= 1` copies from the first.
 fn reach(count: u64, stride: i64) -> Result<i128, Error> {
     fit_wide(i128::from(count) - 1, stride).map(i128::from)
 }
@@ -369,8 +369,8 @@ struct Deal<'a> {
     psizes: &'a [u64],
 }
 
-/// What one process owns of one dimension: `whole` blocks of `block` elements, `period` apart from `first`,
-/// and a last block of `tail`.
+/// The part of one dimension that one process owns: `whole` blocks of `block` elements, `period` apart from `first`, and a
+/// last block of `tail`.
 struct Share {
     first: u64,
     block: u64,
@@ -380,7 +380,7 @@ struct Share {
 }
 
 impl Deal<'_> {
-    /// This process's place in the grid, which is row-major whatever the storage order.
+    /// The coordinates of this process in the grid, which is row-major whatever the storage order.
     fn coordinates(&self) -> Result<Vec<u64>, Error> {
         let dims = self.gsizes.len();
         if dims == 0 || [self.distribs.len(), self.dargs.len(), self.psizes.len()] != [dims; 3] {
@@ -425,7 +425,7 @@ impl Deal<'_> {
             return Ok(nothing);
         }
         let (Some(first), Some(period)) = (block.checked_mul(coord), block.checked_mul(procs)) else {
-            // Beyond any array: only the first process can have something, and it has everything.
+            // A block larger than any array: only the first process can have elements, and it has all of them.
             return Ok(if coord == 0 {
                 Share { first: 0, block: n, period: n, whole: 1, tail: 0 }
             } else {
@@ -437,20 +437,20 @@ impl Deal<'_> {
         }
         let mine = n - first;
         let (whole, rest) = (mine / period, mine % period);
-        // What is left after whole periods holds one more whole block or a part of one.
+        // The rest after whole periods contains one more whole block or a part of one.
         let (whole, tail) = if rest >= block { (whole + 1, 0) } else { (whole, rest) };
         Ok(Share { first, block, period, whole, tail })
     }
 }
 
-/// The bounds of a type from those of its children: markers win over plain bounds.
+/// The bounds of a type from those of its children: markers take precedence over plain bounds.
 #[derive(Default)]
 struct Bounds {
     found: Option<(i64, i64, bool)>,
 }
 
 impl Bounds {
-    /// A child of which copies lie between displacements `low` and `high`.
+    /// Adds a child of which copies lie between displacements `low` and `high`.
     fn see(&mut self, child: Layout, low: i128, high: i128) -> Result<(), Error> {
         if child.at.is_none() && !child.marked {
             return Ok(()); // an empty type map has no bounds to add

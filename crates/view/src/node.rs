@@ -31,7 +31,7 @@ pub(crate) struct Part {
     pub child: Id,
 }
 
-/// What the lengths in an irregular list count.
+/// The unit of the lengths in an irregular list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unit {
     /// Bytes of a basic type.
@@ -46,7 +46,7 @@ pub(crate) struct Node {
     pub facts: Facts,
 }
 
-/// What is known about a node without looking into it. Displacements are relative to its origin.
+/// The cached properties of a node. Displacements are relative to its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Data bytes; never 0.
@@ -63,7 +63,7 @@ pub(crate) struct Facts {
     pub ordered: bool,
     /// Every piece begins at or after the end of all before it (so `lo` is 0).
     pub strict: bool,
-    /// Proven free of overlap; false says nothing unless `ordered`.
+    /// Proven free of overlap; false means unknown unless `ordered`.
     pub disjoint: bool,
     /// Basic types of the first and the last piece.
     pub first: Basic,
@@ -251,7 +251,7 @@ impl Node {
     }
 }
 
-/// How many levels a graph has below its last node, or an error beyond the limit.
+/// Checks the number of levels of a graph below its last node.
 pub(crate) fn check_depth(nodes: &[Node]) -> Result<(), Error> {
     let mut depth: Vec<u32> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -265,5 +265,5 @@ pub(crate) fn check_depth(nodes: &[Node]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Levels of a graph, at most; descents recurse in a few places, so this bounds the stack.
+/// The largest number of levels of a graph; descents recurse in a few places, so this bounds the stack.
 pub(crate) const MAX_DEPTH: u32 = 512;

@@ -1,14 +1,14 @@
 //! Whether some byte occurs twice in one instance of a pattern.
 //!
-//! The facts of a node decide for everything in order, and prove many other layouts disjoint. What they
-//! leave open are grids whose strides are not sorted (a transposed array), decided by sorting the strides,
-//! and interleaved parts, decided by sorting the pieces if there are not too many.
+//! The facts of a node decide for all layouts in order, and prove many others disjoint. Left open are grids whose strides
+//! are not sorted (a transposed array), decided by sorting the strides, and interleaved parts, decided by sorting the
+//! pieces if there are not too many.
 
 use crate::cursor::Cursor;
 use crate::node::{Id, Kind, Node};
 use crate::pattern::Pattern;
 
-/// Pieces that are worth sorting.
+/// The largest number of pieces that is sorted.
 const SORTED_AT_MOST: u64 = 1 << 16;
 
 pub(crate) fn found(p: &Pattern) -> bool {

@@ -17,7 +17,7 @@ pub struct Pattern(Arc<Inner>);
 
 struct Inner {
     nodes: Box<[Node]>,
-    /// Where the first byte lies.
+    /// The displacement of the first byte.
     disp: i64,
     lb: i64,
     extent: i64,
@@ -29,7 +29,7 @@ struct Inner {
 pub struct ViewHash(pub [u8; 16]);
 
 impl Pattern {
-    /// The layout in memory, and in files of the native representation. Basic types are forgotten.
+    /// The layout in memory, and in files of the native representation. Basic types are dropped.
     pub fn native(t: &Datatype) -> Result<Pattern, Error> {
         lower(t, Mode::Native).map(Pattern::from_lowered)
     }
@@ -84,7 +84,7 @@ impl Pattern {
         self.facts().map_or(0, |f| self.0.disp.saturating_add(f.hi))
     }
 
-    /// Contiguous pieces in typemap order, those that touch merged.
+    /// The number of contiguous pieces in typemap order; adjacent ones are merged.
     pub fn pieces(&self) -> u64 {
         self.facts().map_or(0, |f| f.pieces)
     }
@@ -122,7 +122,7 @@ impl Pattern {
         codec::encode(self)
     }
 
-    /// A pattern from bytes that may come from anywhere: everything is checked.
+    /// Decodes a pattern; the bytes may come from anywhere and are checked.
     pub fn from_bytes(bytes: &[u8]) -> Result<Pattern, Error> {
         codec::decode(bytes)
     }
@@ -137,7 +137,7 @@ impl Pattern {
         self.weigh(|_| 1)
     }
 
-    /// The sum over all values of what `weight` says of their type.
+    /// Returns the sum of `weight` over the types of all values.
     fn weigh(&self, weight: impl Fn(Basic) -> u32) -> Result<u64, Error> {
         let mut sums: Vec<u128> = Vec::with_capacity(self.0.nodes.len());
         let scale = |len: u64, basic: Basic| {

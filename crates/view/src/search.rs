@@ -1,12 +1,12 @@
 //! Searching a graph: from position to offset and back, and the bounds of a range of positions.
 //!
-//! Offsets are relative to a node's origin, positions to its first data byte. `select` and `rank` are one
-//! descent. `bounds` and `first_beyond` also work on layouts that jump about; there they look at every part
-//! of the sequences that a range cuts, but never at the copies of a repetition.
+//! Offsets are relative to a node's origin, positions to its first data byte. `select` and `rank` are one descent. `bounds`
+//! and `first_beyond` also work on layouts that are out of order; there they look at every part of the sequences that a
+//! range cuts, but never at the copies of a repetition.
 
 use crate::node::{Id, Kind, Node, Unit};
 
-/// A tower of copies: what a list item or a repetition is to the searches below.
+/// A series of copies, as the searches below see a list item or a repetition.
 #[derive(Clone, Copy)]
 struct Copies {
     count: u64,

@@ -8,17 +8,17 @@ use crate::error::Error;
 use crate::pattern::{Pattern, ViewHash};
 use crate::search;
 
-/// Which bytes of a file a process sees, and in which order.
+/// The bytes of a file that a process sees, and their order.
 ///
-/// A tile may be any pattern. Where tiles are in order and disjoint ([`View::is_monotone`]), all searches
-/// take one descent. Tiles that interleave or jump about are legal to read and are walked in their order.
+/// A tile may be any pattern. Where tiles are in order and disjoint ([`View::is_monotone`]), all searches take one descent.
+/// Tiles that interleave or are out of order are legal to read and are walked in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     disp: Offset,
     tile: Pattern,
 }
 
-/// What the pieces of a view look like on average, for choosing how to access them.
+/// The average pieces and gaps of a view, for the choice of an access method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Density {
     /// Mean length of a contiguous piece.
@@ -45,7 +45,7 @@ impl View {
         View { disp, tile: Pattern::block(1) }
     }
 
-    /// Where the first tile begins.
+    /// The offset of the first tile.
     pub fn disp(&self) -> Offset {
         self.disp
     }
@@ -92,8 +92,8 @@ impl View {
         Ok(View { disp: Offset(disp), tile: Pattern::from_bytes(tile)? })
     }
 
-    /// The file offset of the view byte at a position, so at a tile's boundary that of the next tile's first
-    /// byte. `None` if the tile has no bytes, or the offset is negative or beyond 2^63 - 1.
+    /// Returns the file offset of the view byte at a position; at a tile's boundary that is the next tile's first byte.
+    /// `None` if the tile has no bytes, or the offset is negative or beyond 2^63 - 1.
     pub fn select(&self, at: Pos) -> Option<Offset> {
         let facts = self.tile.facts()?;
         let within = search::select(self.tile.nodes(), self.tile.root(), at.0 % facts.size);
@@ -102,8 +102,8 @@ impl View {
 
     /// The number of view bytes at file offsets below `off`.
     ///
-    /// That is for monotone views. For others it is the number of *leading* view bytes below `off`: the
-    /// position of the first byte that lies at or beyond it (2^63 - 1 if there is none).
+    /// That is for monotone views. For others it is the number of *leading* view bytes below `off`: the position of the
+    /// first byte at or beyond it (2^63 - 1 if there is none).
     pub fn rank(&self, off: Offset) -> Pos {
         let Some(facts) = self.tile.facts() else {
             return Pos(0);
@@ -156,8 +156,8 @@ impl View {
         Some((offset(lo)?, offset(hi)?))
     }
 
-    /// How many of the `len` view bytes from `at` on come before the first that lies at or beyond the end
-    /// of a file of `file_size` bytes: what a read can deliver.
+    /// The number of the `len` view bytes from `at` on that precede the first byte at or beyond the end of a file of
+    /// `file_size` bytes: a read can deliver these.
     pub fn visible_prefix(&self, at: Pos, len: u64, file_size: u64) -> u64 {
         if self.tile.facts().is_none() {
             return 0;
@@ -187,7 +187,7 @@ impl View {
     }
 
     /// Walks the `len` view bytes from `at` on; offsets are absolute in the file. The walk is shorter (see
-    /// [`Cursor::remaining`]) if it would leave 64-bit offsets, which [`View::bounds`] tells beforehand.
+    /// [`Cursor::remaining`]) if it would leave 64-bit offsets; [`View::bounds`] says so beforehand.
     pub fn cursor(&self, at: Pos, len: u64) -> Cursor {
         match i64::try_from(self.disp.0) {
             Ok(origin) => Cursor::tiled(&self.tile, origin, u64::MAX, at.0, len),
@@ -195,7 +195,7 @@ impl View {
         }
     }
 
-    /// Where a tile's first byte lies.
+    /// The offset of a tile's first byte.
     fn origin(&self, tile: u64) -> Option<i128> {
         let moved = i128::from(tile).checked_mul(i128::from(self.tile.extent()))?;
         moved.checked_add(i128::from(self.disp.0) + i128::from(self.tile.disp()))

@@ -17,7 +17,7 @@ fn double() -> Arc<Datatype> {
 }
 
 #[test]
-fn counts_near_the_end_of_64_bits() {
+fn counts_near_the_limit_of_64_bits() {
     let byte = Arc::new(Datatype::byte());
     let all = with(0, HUGE, Shape::Contiguous { count: HUGE as u64, child: Arc::clone(&byte) });
     let p = Pattern::native(&all).unwrap();
@@ -38,7 +38,7 @@ fn counts_near_the_end_of_64_bits() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn overflow_is_an_error() {
     let byte = Arc::new(Datatype::byte());
     let too_many = with(0, 0, Shape::Contiguous { count: u64::MAX, child: Arc::clone(&byte) });
     assert_eq!(Pattern::native(&too_many).err(), Some(Error::TooLarge));

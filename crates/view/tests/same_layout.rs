@@ -21,7 +21,7 @@ fn same(types: &[Datatype]) {
 }
 
 #[test]
-fn contiguous_however_it_is_said() {
+fn contiguous_layouts_of_any_constructor_are_equal() {
     let c = double;
     same(&[
         natural(Shape::Contiguous { count: 12, child: c() }),
@@ -41,7 +41,7 @@ fn contiguous_however_it_is_said() {
 }
 
 #[test]
-fn strided_however_it_is_said() {
+fn strided_layouts_of_any_constructor_are_equal() {
     let c = double;
     let every = |t| resized(t, 320);
     same(&[
@@ -75,7 +75,7 @@ fn strided_however_it_is_said() {
 }
 
 #[test]
-fn storage_order_is_only_a_name() {
+fn storage_orders_of_equal_layouts_are_equal() {
     let array = |sizes: [u64; 3], sub: [u64; 3], starts: [u64; 3], order| {
         natural(Shape::Subarray {
             sizes: sizes.to_vec(),

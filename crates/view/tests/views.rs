@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn so_has_any_view(t in arb_datatype(), at in 0..300u64, len in 0..300u64, size in 0..3000u64) {
+    fn any_view_has_the_bounds_of_its_bytes(t in arb_datatype(), at in 0..300u64, len in 0..300u64, size in 0..3000u64) {
         check_any(&t, 1500, at, len, size);
     }
 }

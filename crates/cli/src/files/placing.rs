@@ -3,7 +3,7 @@
 use super::error::Error;
 use clap::Args;
 use pario_copy::PlanPlacement;
-use pario_placement::{PlacementPlan, Places};
+use pario_placement::{PlacementPlan, ServerAssignments};
 use pario_registry::Entry;
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Options {
 }
 
 fn places(text: &str) -> Result<String, pario_placement::Error> {
-    text.parse::<Places>().map(|_| text.to_owned())
+    text.parse::<ServerAssignments>().map(|_| text.to_owned())
 }
 
 impl Options {
@@ -31,7 +31,7 @@ impl Options {
     /// The plan applied to a partition.
     pub fn on(&self, entry: &Entry) -> Result<Option<PlanPlacement>, Error> {
         let Some(plan) = self.read()? else { return Ok(None) };
-        let places: Places = self.place.as_deref().unwrap_or_default().parse().unwrap_or_default();
+        let places: ServerAssignments = self.place.as_deref().unwrap_or_default().parse().unwrap_or_default();
         Ok(Some(PlanPlacement::new(plan, &places, entry)?))
     }
 

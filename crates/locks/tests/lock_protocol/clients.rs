@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// Everybody ends what has begun, until nobody waits any longer.
+    /// Ends all operations that have begun, until no client waits any longer.
     fn finish(&mut self) {
         self.deliver();
         loop {

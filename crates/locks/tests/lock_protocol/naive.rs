@@ -188,7 +188,7 @@ impl Naive {
         LockAction::Granted { holder, ticket, file, lock, extent, mode }
     }
 
-    /// The request's extent, unit by unit as much larger as nobody objects to.
+    /// The request's extent, extended unit by unit as far as no other lock conflicts.
     fn grow(&self, request: &LockRequest<u8>) -> LockExtent {
         let open = |cell: usize| {
             let locked = self.locks.values().any(|lock| lock.excludes(request, cell));

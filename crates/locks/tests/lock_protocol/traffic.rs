@@ -52,7 +52,7 @@ fn interleaved_blocks_cost_a_revocation_each() {
     // gets the rest; and so on.
     let rounds = |n: u64| (0..n).map(|block| (block as u32 % 2, block));
     assert_eq!(traffic(LockMode::Exclusive, rounds(8)).manager.counters(), counters(8, 7, 7));
-    // The second time everybody has what it needs.
+    // The second time every client has the locks that it needs.
     let twice = traffic(LockMode::Exclusive, rounds(8).chain(rounds(8)));
     assert_eq!(twice.manager.counters(), counters(8, 7, 7));
     let even =

@@ -1,4 +1,4 @@
-//! A server that is killed at any instant, or loses power: nothing that it acknowledged is lost.
+//! A server that is killed at any instant, or loses power, loses nothing that it acknowledged.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::random::{Op, config, fingerprint, op, open, perform};
 
 const LONG: u64 = 1 << 30;
 
-/// Does the operations as one client's; closes are those of whatever is open.
+/// Performs the operations as one client; a close ends one of the open files.
 struct History {
     names: Namespace,
     held: BTreeMap<u8, Vec<pario_types::FileId>>,
@@ -41,7 +41,7 @@ impl History {
     }
 }
 
-/// Whether the storage, not the request, was at fault.
+/// Whether the storage, and not the request, caused the error.
 fn is_fatal(result: &Result<(), Error>) -> bool {
     matches!(result, Err(Error::Io { .. }))
 }
@@ -68,7 +68,7 @@ proptest! {
             copy.overwrite("journal.0", whole[..cut].to_vec());
             let (names, recovered) = open(&copy, LONG);
             let (len, state) = states.range(..=cut).next_back().expect("cut after the first");
-            // A reaping of several files is several changes, each whole.
+            // The removal of several files is several changes, each atomic.
             if states.contains_key(&cut) || !ops.iter().any(Op::is_several) {
                 prop_assert_eq!(&fingerprint(&names), state);
                 prop_assert_eq!(recovered.torn, (cut - len) as u64);
@@ -105,7 +105,7 @@ proptest! {
             let (names, _) = open(&after, journal);
             let found = fingerprint(&names);
             if let Some(acknowledged) = acknowledged && found != acknowledged {
-                // The operation that was under way may have been done, or some of it if it is several.
+                // The operation that was under way may have been done, or a part of it if it is several changes.
                 let at = attempted.expect("only an operation under way makes a difference");
                 let reference = MemoryDisk::new();
                 let mut history = History::new(open(&reference, LONG).0);
@@ -115,10 +115,10 @@ proptest! {
                     prop_assert_eq!(found, fingerprint(&history.names));
                 }
             }
-            // The successor goes on, and its own successor finds that.
+            // The successor continues, and its own successor finds the result.
             let mut history = History::new(names);
             history.done = 1000;
-            history.names.grace_over();
+            history.names.end_grace_period();
             ops.iter().for_each(|op| drop(history.step(op)));
             let at_last = fingerprint(&history.names);
             drop(history);

@@ -1,7 +1,7 @@
-//! A disk in memory. Every step that changes something is counted, and can be made the last or a failing one.
+//! A disk in memory. It counts every step that changes something, and can stop or fail at any of them.
 //!
-//! After a loss of power any of the changes that were not flushed are there, in whole sectors, and the others are not. A flush
-//! that fails loses what it was to flush, for good: the next one does not bring it back, as with Linux.
+//! After a loss of power any of the unflushed changes are there, in whole sectors, and the others are not. A flush that
+//! fails loses its bytes for good: the next flush does not bring them back, as with Linux.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use pario_namespace::{Disk, DiskFile};
 pub const ENOSPC: i32 = 28;
 pub const EIO: i32 = 5;
 
-/// What is to go wrong.
+/// The fault to inject.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Fault {
     #[default]
@@ -24,7 +24,7 @@ pub enum Fault {
     Fail { from: u64, steps: u64, part: usize, errno: i32 },
 }
 
-/// What is written at once or not at all.
+/// The size of an atomic write.
 const SECTOR: usize = 512;
 
 /// A change of a file's bytes that has not been flushed.
@@ -39,7 +39,7 @@ struct Contents {
     bytes: Vec<u8>,
     durable: Vec<u8>,
     unflushed: Vec<Edit>,
-    /// Room taken.
+    /// Allocated space.
     room: u64,
 }
 
@@ -48,8 +48,8 @@ impl Contents {
         Contents { room: bytes.len() as u64, durable: bytes.clone(), bytes, unflushed: Vec::new() }
     }
 
-    /// What is there after some of the changes that were not flushed have reached the medium.
-    fn after_power_loss(&self, dice: &mut Dice) -> Vec<u8> {
+    /// Returns the content after some of the unflushed changes have reached the medium.
+    fn after_power_loss(&self, rng: &mut Rng) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for edit in &self.unflushed {
             match edit {
@@ -57,7 +57,7 @@ impl Contents {
                     let mut done = 0;
                     while done < new.len() {
                         let len = (SECTOR - (at + done) % SECTOR).min(new.len() - done);
-                        if dice.coin() {
+                        if rng.coin() {
                             let range = at + done..at + done + len;
                             bytes.resize(bytes.len().max(range.end), 0);
                             bytes[range].copy_from_slice(&new[done..done + len]);
@@ -66,7 +66,7 @@ impl Contents {
                     }
                 }
                 Edit::Resize(len) => {
-                    if dice.coin() {
+                    if rng.coin() {
                         bytes.resize(*len, 0);
                     }
                 }
@@ -76,13 +76,13 @@ impl Contents {
     }
 }
 
-/// Numbers that look random (xorshift).
+/// Pseudorandom numbers (xorshift).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn next(&mut self) -> u64 {
@@ -156,10 +156,10 @@ impl MemoryDisk {
         lock(&self.0).steps
     }
 
-    /// What a successor of a killed process finds: everything that was written.
+    /// Returns the disk that a killed process leaves: everything that was written.
     pub fn after_kill(&self) -> MemoryDisk {
         let inner = lock(&self.0);
-        // Not flushed is still not flushed.
+        // Unflushed bytes are still unflushed.
         let copy = |file: &Shared| Arc::new(Mutex::new(lock(file).clone()));
         let files: BTreeMap<_, _> =
             inner.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
@@ -195,14 +195,14 @@ impl MemoryDisk {
         })))
     }
 
-    /// What is found after a loss of power: what was flushed, and any of the other changes of names and bytes.
+    /// Returns the disk after a loss of power: all flushed changes, and any of the others.
     pub fn after_power_loss(&self, seed: u64) -> MemoryDisk {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::new(seed);
         let inner = lock(&self.0);
         let mut names = inner.durable.clone();
         for change in &inner.unflushed {
             match change.clone() {
-                _ if dice.coin() => {}
+                _ if rng.coin() => {}
                 Naming::Put(name, file) => drop(names.insert(name, file)),
                 Naming::Remove(name) => drop(names.remove(&name)),
                 Naming::Move(from, to, file) => {
@@ -213,7 +213,7 @@ impl MemoryDisk {
         }
         let mut files = BTreeMap::new();
         for (name, file) in &names {
-            let contents = Contents::new(lock(file).after_power_loss(&mut dice));
+            let contents = Contents::new(lock(file).after_power_loss(&mut rng));
             files.insert(name.clone(), Arc::new(Mutex::new(contents)));
         }
         let (durable, capacity, boot) = (files.clone(), inner.capacity, inner.boot + 1);
@@ -233,12 +233,12 @@ impl MemoryDisk {
         lock(&lock(&self.0).files[name]).bytes.clone()
     }
 
-    /// Puts other bytes in place of a file's, as some accident would.
+    /// Replaces a file's bytes, as an accident would.
     pub fn overwrite(&self, name: &str, bytes: Vec<u8>) {
         lock(&self.0).files.insert(name.into(), Arc::new(Mutex::new(Contents::new(bytes))));
     }
 
-    /// Counts a step; how many bytes a write takes, and then what it answers if not that.
+    /// NamespaceCounts a step. On a fault returns the number of bytes that a write stores, and its error.
     fn step(&self) -> Result<(), (usize, io::Error)> {
         let mut inner = lock(&self.0);
         let step = inner.steps;
@@ -253,7 +253,7 @@ impl MemoryDisk {
         }
     }
 
-    /// How many bytes a write that goes wrong leaves out at least.
+    /// The smallest number of bytes that a failing write leaves out.
     fn spares(&self) -> usize {
         usize::from(matches!(lock(&self.0).fault, Fault::Fail { .. }))
     }

@@ -1,7 +1,9 @@
-//! What a start finds: damage, missing files, files of an older set. Nothing of that is taken for a new name space, and nothing
-//! that was flushed or closed in order is cut off.
+//! A start with damage, missing files, or files of an older set. None of them passes for a new name space, and no bytes
+//! that were flushed or closed in order are cut off.
 
-use pario_namespace::{Config, CreateMode, Disk, Error, LayoutRequest, Namespace, OpenAccess, Recovered};
+use pario_namespace::{
+    CreateMode, Disk, Error, LayoutRequest, Namespace, NamespaceConfig, OpenAccess, RecoveryReport,
+};
 use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::disk::MemoryDisk;
@@ -18,7 +20,7 @@ fn create(names: &mut Namespace, path: &str) -> FileId {
     file
 }
 
-fn try_open(disk: &MemoryDisk) -> Result<(Namespace, Recovered), Error> {
+fn try_open(disk: &MemoryDisk) -> Result<(Namespace, RecoveryReport), Error> {
     Namespace::open_on(disk.boxed(), config(LONG), Stamp(1))
 }
 
@@ -26,7 +28,7 @@ fn refused(disk: &MemoryDisk) -> Error {
     try_open(disk).err().expect("it is refused")
 }
 
-/// How the server before ended.
+/// The end of the previous server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// It was killed, and the host runs on.
@@ -40,7 +42,7 @@ enum End {
 const ENDS: [End; 4] =
     [End::Killed, End::Power { flushed: true }, End::Power { flushed: false }, End::Closed];
 
-/// A name space with five files, of which the first four are flushed. With it where the record of the fifth begins.
+/// Returns a name space with five files, of which the first four are flushed, and the offset of the fifth's record.
 fn ended(end: End) -> (MemoryDisk, usize) {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
@@ -88,7 +90,7 @@ fn damage_at_the_tail_of_the_journal_is_never_cut_off_silently() {
                         "{end:?}, byte {at}"
                     );
                     assert_eq!(names.counts().files, 4);
-                    // What was cut off is kept.
+                    // The bytes that were cut off are saved.
                     assert!(recovered.is_torn_kept);
                     assert_eq!(copy.read(&format!("torn.0.{last}")).len(), whole.len() - last);
                 }
@@ -155,7 +157,7 @@ fn a_user_can_go_on_without_what_is_damaged() {
     disk.overwrite("current", Vec::new());
     let (mut names, _) = try_open(&disk).expect("accepted");
     assert_eq!(names.counts().files, 4);
-    // The number of the lost one is not used again.
+    // The id of the lost file is not used again.
     assert!(create(&mut names, "/new").0 > 1 << 32);
     drop(names);
     assert_eq!(try_open(&disk).expect("as any other").0.counts().files, 5);
@@ -204,7 +206,7 @@ fn an_older_set_that_was_put_back_is_refused() {
 #[test]
 fn a_name_space_that_knows_less_than_what_is_stored_is_refused() {
     let (disk, _) = ended(End::Closed);
-    let with = |highest_file| Config { highest_file: FileId(highest_file), ..config(LONG) };
+    let with = |highest_file| NamespaceConfig { highest_file: FileId(highest_file), ..config(LONG) };
     let open = |stored| Namespace::open_on(disk.after_kill().boxed(), with(stored), Stamp(1)).map(drop);
     assert_eq!(open(6), Ok(()));
     let error = open(1 << 20).expect_err("it cannot be of this name space");
@@ -214,8 +216,8 @@ fn a_name_space_that_knows_less_than_what_is_stored_is_refused() {
 
 #[test]
 fn a_lost_name_space_is_never_replaced_by_an_empty_one() {
-    let made = Config { made: true, ..config(LONG) };
-    let stored = Config { highest_file: FileId(2), ..config(LONG) };
+    let made = NamespaceConfig { made: true, ..config(LONG) };
+    let stored = NamespaceConfig { highest_file: FileId(2), ..config(LONG) };
     for used in [made, stored] {
         let disk = MemoryDisk::new();
         let error = Namespace::open_on(disk.boxed(), used, Stamp(1)).err().expect("lost");
@@ -246,7 +248,7 @@ fn numbers_are_not_used_again_after_their_records_were_lost() {
     for seed in 0..50 {
         let disk = disk.after_power_loss(seed);
         let (mut names, _) = open(&disk, LONG);
-        names.grace_over();
+        names.end_grace_period();
         let file = open_file(&mut names, "/b");
         assert!(file > lost);
         assert!(names.begin_truncate(file, 5, by).expect("open") > truncation);
@@ -254,7 +256,7 @@ fn numbers_are_not_used_again_after_their_records_were_lost() {
 }
 
 #[test]
-fn after_an_orderly_end_nothing_is_owed_to_anybody() {
+fn after_an_orderly_close_no_client_is_waited_for() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     let by = caller(0, 0, 5);
@@ -268,7 +270,7 @@ fn after_an_orderly_end_nothing_is_owed_to_anybody() {
     let (mut names, recovered) = open(&disk, LONG);
     assert!(recovered.closed);
     assert_eq!(names.take_orphans(9)[0].0, file);
-    // The successor of a killed one waits for clients that have it open.
+    // The successor of a killed server waits for clients that have it open.
     let (mut names, recovered) = open(&killed, LONG);
     assert!(!recovered.closed);
     assert_eq!(names.take_orphans(9), []);

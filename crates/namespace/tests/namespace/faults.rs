@@ -1,4 +1,4 @@
-//! A disk that fails, fills up, or is not what was written.
+//! A disk that fails, fills up, or has other bytes than were written.
 
 use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess};
 use pario_types::{ErrorKind, PartitionId, Stamp};
@@ -89,7 +89,7 @@ fn files_can_be_removed_from_a_full_disk() {
 }
 
 #[test]
-fn a_failed_flush_is_made_good_by_writing_everything_anew() {
+fn a_failed_flush_is_repaired_by_a_new_snapshot() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     create(&mut names, "/a").expect("sound");
@@ -101,17 +101,17 @@ fn a_failed_flush_is_made_good_by_writing_everything_anew() {
 }
 
 #[test]
-fn a_snapshot_that_fails_is_told_and_tried_again() {
+fn a_failed_snapshot_is_reported_and_retried() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, 1000);
     disk.set_fault(Fault::Fail { from: disk.steps(), steps: u64::MAX / 2, part: 0, errno: EIO });
     assert!(names.snapshot().is_err());
-    assert!(names.trouble().is_some());
+    assert!(names.snapshot_error().is_some());
     disk.set_fault(Fault::None);
     for n in 0..100 {
         create(&mut names, &format!("/{n}")).expect("sound");
     }
-    assert_eq!(names.trouble(), None);
+    assert_eq!(names.snapshot_error(), None);
     assert!(disk.names().iter().any(|name| name.starts_with("snapshot.")));
 }
 
@@ -137,12 +137,12 @@ fn damage_of_a_snapshot_is_found() {
 }
 
 #[test]
-fn what_belongs_to_others_is_refused() {
+fn files_of_another_partition_are_refused() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     names.snapshot().expect("no fault");
     drop(names);
-    let other = pario_namespace::Config { partition: PartitionId(43), ..config(LONG) };
+    let other = pario_namespace::NamespaceConfig { partition: PartitionId(43), ..config(LONG) };
     let error = Namespace::open_on(disk.boxed(), other, Stamp(1)).err().expect("another partition");
     assert_eq!(error.kind(), ErrorKind::Protocol);
     let snapshot = disk.read("snapshot.1");

@@ -1,13 +1,13 @@
-//! Seeded histories on faulty storage: writes that are torn, lost or reordered, flushes that fail and lose what they were to
-//! flush, a full disk, processes that are killed, and losses of power after which any of the unflushed sectors and names are
-//! there. What was acknowledged is there after a kill, what was synced after a loss of power, and no number is used twice.
+//! Seeded histories on faulty storage: writes that are torn, lost or reordered, flushes that fail and lose their bytes, a
+//! full disk, killed processes, and losses of power after which any of the unflushed sectors and names are there.
+//! Acknowledged changes survive a kill, synced changes survive a loss of power, and no id is used twice.
 //!
-//! `PARIO_SEEDS` says how many histories; one that fails names its seed.
+//! `PARIO_SEEDS` is the number of histories; one that fails names its seed.
 
-use pario_namespace::{Config, CreateMode, Error, Inode, LayoutRequest, Namespace, OpenAccess};
+use pario_namespace::{CreateMode, Error, Inode, LayoutRequest, Namespace, NamespaceConfig, OpenAccess};
 use pario_types::{FileId, Stamp, TruncationId};
 
-use crate::disk::{Dice, EIO, ENOSPC, Fault, MemoryDisk};
+use crate::disk::{EIO, ENOSPC, Fault, MemoryDisk, Rng};
 use crate::random::{caller, config, fingerprint};
 
 const SEEDS: u64 = 3000;
@@ -15,19 +15,19 @@ const STEPS: u64 = 60;
 
 struct History {
     seed: u64,
-    dice: Dice,
+    rng: Rng,
     disk: MemoryDisk,
     names: Namespace,
     /// The states since the last sync that succeeded: after a loss of power one of them is there.
     states: Vec<Vec<Inode>>,
     now: i64,
-    /// The largest numbers that were given out.
+    /// The largest ids that were assigned.
     file: FileId,
     truncation: TruncationId,
 }
 
 fn open_on(disk: &MemoryDisk, journal: u64, stored: FileId) -> Result<Namespace, Error> {
-    let config = Config { made: stored != FileId(0), highest_file: stored, ..config(journal) };
+    let config = NamespaceConfig { made: stored != FileId(0), highest_file: stored, ..config(journal) };
     Namespace::open_on(disk.boxed(), config, Stamp(1)).map(|(names, _)| names)
 }
 
@@ -40,21 +40,21 @@ impl History {
         let disk = MemoryDisk::new();
         let names = open_on(&disk, journal_of(seed), FileId(0)).expect("new");
         let states = vec![fingerprint(&names)];
-        let dice = Dice::new(seed + 1);
-        History { seed, dice, disk, names, states, now: 10, file: FileId(1), truncation: TruncationId(0) }
+        let rng = Rng::new(seed + 1);
+        History { seed, rng, disk, names, states, now: 10, file: FileId(1), truncation: TruncationId(0) }
     }
 
     fn path(&mut self) -> String {
-        format!("/{}", self.dice.below(6))
+        format!("/{}", self.rng.below(6))
     }
 
     /// One change, at most one record.
     fn change(&mut self) -> Result<(), Error> {
         self.now += 1;
         let (by, path) = (caller(0, 0, self.now), self.path());
-        match self.dice.below(6) {
+        match self.rng.below(6) {
             0..=1 => {
-                let access = if self.dice.coin() { OpenAccess::Both } else { OpenAccess::Read };
+                let access = if self.rng.coin() { OpenAccess::Both } else { OpenAccess::Read };
                 let opened = self.names.open_file(
                     &path,
                     access,
@@ -94,18 +94,18 @@ impl History {
     }
 
     fn fault(&mut self) {
-        let from = self.disk.steps() + self.dice.below(6);
-        let part = self.dice.below(8) as usize;
-        let fault = match self.dice.below(8) {
+        let from = self.disk.steps() + self.rng.below(6);
+        let part = self.rng.below(8) as usize;
+        let fault = match self.rng.below(8) {
             0..=1 => Fault::None,
             2..=5 => {
-                let errno = if self.dice.coin() { EIO } else { ENOSPC };
-                Fault::Fail { from, steps: 1 + self.dice.below(4), part, errno }
+                let errno = if self.rng.coin() { EIO } else { ENOSPC };
+                Fault::Fail { from, steps: 1 + self.rng.below(4), part, errno }
             }
             _ => Fault::Stop { step: from, part },
         };
         self.disk.set_fault(fault);
-        let capacity = (self.dice.below(8) == 0).then(|| 20_000 + self.dice.below(400_000));
+        let capacity = (self.rng.below(8) == 0).then(|| 20_000 + self.rng.below(400_000));
         self.disk.set_capacity(capacity);
     }
 
@@ -116,14 +116,14 @@ impl History {
         }
     }
 
-    /// The process ends in some way, and another takes its place.
+    /// Ends the process in some way, and starts another.
     fn restart(&mut self) {
-        let orderly = self.dice.below(3) == 0 && self.names.shut_down().is_ok();
-        let power = self.dice.coin();
+        let orderly = self.rng.below(3) == 0 && self.names.shut_down().is_ok();
+        let power = self.rng.coin();
         self.disk.set_fault(Fault::None);
         self.disk.set_capacity(None);
         let after = match power {
-            true => self.disk.after_power_loss(self.dice.next()),
+            true => self.disk.after_power_loss(self.rng.next()),
             false => self.disk.after_kill(),
         };
         let opened = open_on(&after, journal_of(self.seed), self.file);
@@ -137,7 +137,7 @@ impl History {
         }
         // After a loss of power everything that is there is on the medium; after a kill it may not be.
         self.states = if power { vec![found] } else { self.states.clone() };
-        self.names.grace_over();
+        self.names.end_grace_period();
         for left in self.names.take_truncations() {
             self.names.truncation_resolved(left.file, left.truncation, Stamp(self.now)).expect("no fault");
             self.states.push(fingerprint(&self.names));
@@ -145,7 +145,7 @@ impl History {
     }
 
     fn step(&mut self) {
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0 => self.restart(),
             1..=3 => self.fault(),
             4..=6 => self.sync(),
@@ -170,7 +170,7 @@ impl History {
 }
 
 #[test]
-fn the_journal_keeps_its_promises_on_faulty_storage() {
+fn acknowledged_and_synced_changes_survive_faulty_storage() {
     let seeds = std::env::var("PARIO_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     for seed in 0..seeds {
         let mut history = History::new(seed);

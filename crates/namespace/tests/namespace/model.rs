@@ -25,7 +25,7 @@ struct Model {
     /// (client, file, for writing)
     opens: Vec<(u8, u64, bool)>,
     orphans: BTreeSet<u64>,
-    /// Of files open for writing: writes up to then are known.
+    /// Of files open for writing: the time up to which writes are known.
     floors: BTreeMap<u64, i64>,
 }
 
@@ -62,7 +62,7 @@ impl Model {
         }
     }
 
-    /// Everything above a path is there and may be walked.
+    /// Checks that all directories above a path exist and can be searched.
     fn reach(&self, path: &str) -> Result<(), i32> {
         let names: Vec<_> = path.split('/').collect();
         let sound = path == "/" || names[0].is_empty() && names.len() > 1;
@@ -181,7 +181,7 @@ impl Model {
                             Ok(Answer::About(FileId(self.add(path, true, *mode, now)), true))
                         }
                     },
-                    // Make the one above first; it always lets this one be made.
+                    // The directory above is made first, and always allows this one to be made.
                     Err(ENOENT) => {
                         let (path_above, mode_above) = (parent(path), *mode | 0o300);
                         let above = Op::MakeDirectory {
@@ -290,7 +290,7 @@ impl Model {
         Ok(Answer::Done)
     }
 
-    /// Whether the operation is one that a client may send again after an answer of success.
+    /// Whether a client may repeat the operation after an answer of success.
     fn changes(&self, op: &Op) -> bool {
         match op {
             Op::Open { path, .. } => !self.nodes.contains_key(path),
@@ -302,7 +302,7 @@ impl Model {
     }
 }
 
-/// The name space's paths, as the model has them.
+/// Returns the name space's paths, in the form of the model.
 fn tree(names: &Namespace) -> (BTreeMap<String, Node>, BTreeSet<u64>) {
     let mut all = Vec::new();
     loop {
@@ -377,7 +377,7 @@ enum Step {
     Do(Op),
     /// Another server takes over after the first was killed.
     Restart,
-    /// An earlier request comes again, counted from the last.
+    /// An earlier request is repeated, counted from the last.
     Again(usize),
 }
 
@@ -389,7 +389,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A request that succeeded, its answer, and whether a restart has forgotten its open.
+/// A request that succeeded, its answer, and whether a restart has dropped its open.
 struct Done {
     op: Op,
     request: u64,
@@ -424,7 +424,7 @@ fn run(steps: Vec<Step>, journal: u64) {
             Step::Restart => {
                 drop(names);
                 names = open(&disk, journal).0;
-                names.grace_over();
+                names.end_grace_period();
                 model.opens.clear();
                 lose_opens(&mut done, None);
             }
@@ -455,7 +455,7 @@ fn run(steps: Vec<Step>, journal: u64) {
     }
 }
 
-/// A client's opens are lost, or everybody's: opens that come again count again.
+/// The opens of a client, or of all, are lost: a repeated open is done again.
 fn lose_opens(done: &mut [Done], of: Option<u8>) {
     for done in done {
         if let Op::Open { client, .. } = &done.op {

@@ -1,9 +1,9 @@
-//! Random operations, and doing them.
+//! Random operations, and their execution.
 
 use pario_layout::PlacementMap;
 use pario_namespace::{
-    Caller, CloseReport, Config, CreateMode, Error, FileSize, Inode, LayoutRequest, Namespace, OpenAccess,
-    Recovered,
+    Caller, CloseReport, CreateMode, Error, FileSize, Inode, LayoutRequest, Namespace, NamespaceConfig,
+    OpenAccess, RecoveryReport,
 };
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ pub enum Op {
     },
 }
 
-/// Mostly few names, so that they meet.
+/// Mostly few names, so that they collide.
 fn path() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec!["a", "b", "c"]);
     prop_oneof![
@@ -101,11 +101,11 @@ pub fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-pub fn config(journal: u64) -> Config {
-    Config { journal, ..Config::new(PartitionId(42), 3, 4096) }
+pub fn config(journal: u64) -> NamespaceConfig {
+    NamespaceConfig { journal, ..NamespaceConfig::new(PartitionId(42), 3, 4096) }
 }
 
-pub fn open(disk: &MemoryDisk, journal: u64) -> (Namespace, Recovered) {
+pub fn open(disk: &MemoryDisk, journal: u64) -> (Namespace, RecoveryReport) {
     Namespace::open_on(disk.boxed(), config(journal), Stamp(1)).expect("sound")
 }
 
@@ -113,16 +113,16 @@ pub fn caller(client: u8, request: u64, now: i64) -> Caller {
     Caller { client: ClientId(u128::from(client) + 1), request: RequestId(request), now: Stamp(now) }
 }
 
-/// What an operation answered.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
-    /// A file or directory, and whether it was made.
+    /// A file or directory, and whether it was created.
     About(FileId, bool),
     Orphans(Vec<FileId>),
 }
 
-/// By which new files of these names are placed.
+/// The table by which new files of these names are placed.
 fn table_of(path: &str) -> Option<PlacementMap> {
     let len = match path.bytes().last()? {
         b'b' => 10,
@@ -143,7 +143,7 @@ impl Op {
     }
 }
 
-/// Does an operation at time `now`, as request of this number. `held`: the client's opens, for `Close`.
+/// Performs an operation at time `now`, as the request of this id. `held`: the client's opens, for `Close`.
 pub fn perform(
     names: &mut Namespace,
     op: &Op,
@@ -191,7 +191,7 @@ pub fn perform(
             let orphans: Vec<_> = names.take_orphans(*most).into_iter().map(|(file, _)| file).collect();
             for (done, file) in orphans.iter().enumerate() {
                 if let Err(error) = names.reaped(*file, Stamp(now)) {
-                    orphans[done..].iter().for_each(|file| names.give_back(*file));
+                    orphans[done..].iter().for_each(|file| names.retry_orphan(*file));
                     return Err(error);
                 }
             }
@@ -200,7 +200,7 @@ pub fn perform(
     }
 }
 
-/// All that survives, in a form to compare.
+/// Returns everything that survives, in a form to compare.
 pub fn fingerprint(names: &Namespace) -> Vec<Inode> {
     let (mut all, more) = names.list_inodes(FileId(0), u32::MAX);
     assert!(!more);

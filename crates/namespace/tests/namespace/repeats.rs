@@ -1,7 +1,7 @@
-//! Requests that come again are not done again. (The model test repeats requests at random; here are the
-//! cases that it does not reach.)
+//! Repeated requests are not done again. The model test repeats requests at random; these are the cases that it does not
+//! reach.
 
-use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, Opened};
+use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, OpenedFile};
 use pario_types::Stamp;
 
 use crate::disk::MemoryDisk;
@@ -9,7 +9,7 @@ use crate::random::{caller, open};
 
 const LONG: u64 = 1 << 30;
 
-fn open_file(names: &mut Namespace, path: &str, request: u64) -> Result<Opened, Error> {
+fn open_file(names: &mut Namespace, path: &str, request: u64) -> Result<OpenedFile, Error> {
     names.open_file(
         path,
         OpenAccess::Both,
@@ -38,7 +38,7 @@ fn an_open_whose_answer_was_lost_counts_after_reopening() {
     let (mut names, _) = open(&MemoryDisk::new(), LONG);
     let kept = open_file(&mut names, "/kept", 1).expect("made").attributes.file;
     let lost = open_file(&mut names, "/lost", 2).expect("made").attributes.file;
-    // The client connects again; it never heard of the second.
+    // The client reconnects; it never received the second answer.
     names.reopen(caller(0, 0, 0).client, &[(kept, OpenAccess::Both)], Stamp(6)).expect("there");
     assert_eq!(names.attributes(lost).expect("there").opens, 0);
     let again = open_file(&mut names, "/lost", 2).expect("again");

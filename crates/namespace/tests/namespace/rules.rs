@@ -1,7 +1,7 @@
 //! Rules one by one: striping, permissions, times, orphans.
 
 use pario_namespace::{
-    CloseReport, CreateMode, Error, FileSize, LayoutRequest, Namespace, OpenAccess, Opened,
+    CloseReport, CreateMode, Error, FileSize, LayoutRequest, Namespace, OpenAccess, OpenedFile,
 };
 use pario_types::{ErrorKind, FileId, Stamp};
 
@@ -20,7 +20,7 @@ fn open_as(
     access: OpenAccess,
     client: u8,
     now: i64,
-) -> Result<Opened, Error> {
+) -> Result<OpenedFile, Error> {
     names.open_file(
         path,
         access,
@@ -52,7 +52,7 @@ fn files_begin_on_all_servers_in_turn() {
 }
 
 #[test]
-fn a_file_is_striped_as_wished() {
+fn a_file_has_the_requested_striping() {
     let mut names = fresh();
     let layout_request = |stripe, count, first| LayoutRequest { stripe, count, first, table: None };
     assert_eq!(striped(&mut names, "/a", layout_request(512, 2, Some(1))), Ok((512, 2, 1)));
@@ -107,7 +107,7 @@ fn a_time_that_was_set_stands_until_the_next_write() {
     let wrote = CloseReport { size: None, modified: Stamp(12) };
     names.close(file, Some(wrote), caller(0, 0, 14)).expect("open");
     assert_eq!(names.lookup("/a").expect("there").modified, Stamp(3));
-    // The next one writes later.
+    // The next client writes later.
     open_as(&mut names, "/a", OpenAccess::Write, 0, 15).expect("sound");
     let wrote = CloseReport { size: None, modified: Stamp(16) };
     names.close(file, Some(wrote), caller(0, 0, 17)).expect("open");
@@ -115,7 +115,7 @@ fn a_time_that_was_set_stands_until_the_next_write() {
 }
 
 #[test]
-fn an_orphan_lives_as_long_as_somebody_has_it_open() {
+fn an_orphan_exists_while_a_client_has_it_open() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     let client = caller(0, 0, 0).client;
@@ -128,24 +128,24 @@ fn an_orphan_lives_as_long_as_somebody_has_it_open() {
     assert_eq!(names.take_orphans(9), []);
     let both = [(file, OpenAccess::Both), (FileId(99), OpenAccess::Read)];
     assert_eq!(names.reopen(client, &both, Stamp(7)).expect("sound"), [FileId(99)]);
-    names.grace_over();
+    names.end_grace_period();
     assert_eq!(names.take_orphans(9), []);
     names.close(file, None, caller(0, 0, 8)).expect("open");
     assert_eq!(names.take_orphans(9)[0].0, file);
     assert_eq!(names.take_orphans(9), []);
     assert_eq!(names.reopen(client, &[(file, OpenAccess::Read)], Stamp(9)).expect("sound"), [file]);
-    names.give_back(file);
+    names.retry_orphan(file);
     assert_eq!(names.take_orphans(9).len(), 1);
     drop(names);
 
     let (mut names, _) = open(&disk, LONG);
-    names.grace_over();
+    names.end_grace_period();
     assert_eq!(names.take_orphans(9).len(), 1);
     names.reaped(file, Stamp(9)).expect("taken");
     assert!(names.reaped(file, Stamp(9)).is_err());
     drop(names);
     let (mut names, _) = open(&disk, LONG);
-    names.grace_over();
+    names.end_grace_period();
     assert_eq!((names.take_orphans(9), names.counts().orphans), (vec![], 0));
     let next = open_as(&mut names, "/b", OpenAccess::Read, 0, 9).expect("sound").attributes.file;
     assert!(next > file, "numbers are not used again");
@@ -162,9 +162,9 @@ fn a_file_removed_before_its_clients_are_back_waits_for_them() {
     assert_eq!(names.take_orphans(9), []);
     let client = caller(0, 0, 0).client;
     names.reopen(client, &[(file, OpenAccess::Both)], Stamp(7)).expect("sound");
-    names.grace_over();
+    names.end_grace_period();
     assert_eq!(names.take_orphans(9), []);
-    // Gone for a while, and back before anybody removed it.
+    // The client is away for a while, and back before the file is removed.
     names.client_gone(client);
     assert_eq!(names.reopen(client, &[(file, OpenAccess::Both)], Stamp(7)), Ok(vec![]));
     assert_eq!(names.take_orphans(9), []);
@@ -214,15 +214,15 @@ fn a_vanished_client_leaves_its_orphans_to_the_reaper() {
 }
 
 #[test]
-fn a_size_said_late_does_not_count() {
+fn a_late_size_report_is_ignored() {
     let mut names = fresh();
     let file = open_as(&mut names, "/a", OpenAccess::Both, 0, 5).expect("sound").attributes.file;
     let FileSize::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("being written") };
-    assert_eq!(names.sized(file, 5, seen, Stamp(6)), Ok(false));
+    assert_eq!(names.report_size(file, 5, seen, Stamp(6)), Ok(false));
     names.close(file, None, caller(0, 0, 7)).expect("open");
-    assert_eq!(names.sized(file, 5, seen, Stamp(8)), Ok(false));
+    assert_eq!(names.report_size(file, 5, seen, Stamp(8)), Ok(false));
     let FileSize::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("nobody said") };
-    assert_eq!(names.sized(file, 6, seen, Stamp(8)), Ok(true));
+    assert_eq!(names.report_size(file, 6, seen, Stamp(8)), Ok(true));
     assert_eq!(names.lookup("/a").expect("there").size, FileSize::Known(6));
 }
 
@@ -240,7 +240,7 @@ fn many_entries_come_in_pages() {
             seen += 1;
         }
         after = page.last().expect("never an empty page in between").name.clone();
-        // What goes meanwhile does not disturb.
+        // Removed entries do not affect the others.
         names.unlink(&format!("/{after}"), caller(0, 0, 6)).expect("there");
         if !more {
             break;

@@ -1,8 +1,8 @@
-//! Sizes: whenever the name space says that it knows a size, it is the true one.
+//! Whenever the name space reports a known size, it is the true one.
 //!
-//! Clients write, ask, truncate, close, stat, vanish and come back in any order, and servers restart; the true
-//! size is a number on the side. A client says at close what it asked since it opened for writing and after
-//! its own last write or truncation, if it asked.
+//! Clients write, ask, truncate, close, stat, vanish and return in any order, and servers restart; a variable beside them
+//! has the true size. At close a client reports the size that it asked for since it opened for writing and after its own
+//! last write or truncation, if it asked.
 
 use pario_namespace::{CloseReport, CreateMode, FileSize, LayoutRequest, Namespace, OpenAccess};
 use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
@@ -21,7 +21,7 @@ enum Step {
     Write {
         upto: u64,
     },
-    /// Asks all servers for the size, in order to say it at close.
+    /// Asks all servers for the size, to report it at close.
     Ask,
     Close,
     BeginTruncate {
@@ -30,22 +30,22 @@ enum Step {
     /// Truncates on the servers, if it has begun to.
     Truncate,
     EndTruncate,
-    /// The metadata server completes or fences what is left.
+    /// The metadata server completes or fences the truncations that are left.
     Resolve,
     Look,
-    /// Asks all servers after having looked.
+    /// Asks all servers after a lookup.
     Count,
     Sized,
-    /// Look, count and say so, with nothing in between.
+    /// Looks up, asks and reports, with nothing in between.
     Stat,
-    /// Killed, with all that it knows.
+    /// Is killed, with all its state.
     Die,
-    /// Taken for dead by the name space; writes nothing until it connects again.
+    /// The name space takes it for dead; it writes nothing until it reconnects.
     Lost,
     Reconnect,
-    /// Another server takes over. Clients go on with the data, and connect again before they ask it anything.
+    /// Another server takes over. Clients continue with the data, and reconnect before they send it a request.
     Restart,
-    /// All have connected again or died.
+    /// All clients have reconnected or died.
     GraceOver,
 }
 
@@ -82,7 +82,7 @@ struct Client {
     truncated: bool,
     seen: Option<u64>,
     counted: Option<u64>,
-    /// Has to connect again.
+    /// It has to reconnect.
     away: bool,
     lost: bool,
 }
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// What a client does with the data, without the name space.
+    /// Performs a client's step on the data, without the name space.
     fn with_data(&mut self, client: u8, step: Step) {
         let state = &mut self.clients[usize::from(client)];
         match step {
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// What it asks the name space.
+    /// Performs a client's step on the name space.
     fn with_names(&mut self, client: u8, step: Step) {
         if self.clients[usize::from(client)].away {
             self.reconnect(client);
@@ -193,7 +193,7 @@ impl World {
             }
             Step::EndTruncate if state.truncated => {
                 if let Some((id, _)) = state.truncation.take() {
-                    // Too late, if it was resolved.
+                    // It is too late if the truncation was resolved.
                     let _ = names.end_truncate(file, id, by);
                 }
                 state.truncated = false;
@@ -201,12 +201,12 @@ impl World {
             Step::Look => (state.seen, state.counted) = (self.look(), None),
             Step::Sized => {
                 if let (Some(seen), Some(counted)) = (state.seen, state.counted) {
-                    names.sized(file, counted, seen, Stamp(5)).expect("there");
+                    names.report_size(file, counted, seen, Stamp(5)).expect("there");
                 }
             }
             Step::Stat => {
                 if let Some(seen) = self.look() {
-                    self.names().sized(file, size, seen, Stamp(5)).expect("there");
+                    self.names().report_size(file, size, seen, Stamp(5)).expect("there");
                 }
             }
             _ => {}
@@ -248,14 +248,14 @@ impl World {
                         self.reconnect(client);
                     }
                 }
-                self.names().grace_over();
+                self.names().end_grace_period();
             }
             _ => self.with_names(client, step),
         }
     }
 }
 
-/// After how many of the steps the size was known.
+/// Returns the number of steps after which the size was known.
 fn run(steps: &[(u8, Step)]) -> usize {
     let mut world = World::new();
     let mut known = 0;
@@ -283,7 +283,7 @@ const OPEN: Step = Step::Open { access: OpenAccess::Both };
 
 #[test]
 fn writers_that_say_their_size_leave_it_known() {
-    // Two at once; the one that wrote less closes last.
+    // Two writers at the same time; the one that wrote less closes last.
     let steps = [
         (0, OPEN),
         (1, OPEN),
@@ -313,13 +313,13 @@ fn a_truncation_by_the_only_writer_leaves_the_size_known() {
 }
 
 #[test]
-fn whoever_asks_after_a_writer_has_vanished_makes_the_size_known() {
+fn a_size_reported_after_a_writer_vanished_is_known() {
     let steps = [(0, OPEN), (0, Step::Write { upto: 10 }), (0, Step::Die), (1, Step::Stat)];
     assert_eq!(run(&steps), 1);
 }
 
 #[test]
-fn a_size_that_nobody_is_sure_of_is_not_known() {
+fn an_uncertain_size_is_not_known() {
     // A writer that vanished had written more than the other one knows.
     let vanished = [
         (0, OPEN),
@@ -330,7 +330,7 @@ fn a_size_that_nobody_is_sure_of_is_not_known() {
         (0, Step::Close),
     ];
     assert_eq!(run(&vanished), 0);
-    // The other one has truncated the file since.
+    // The other writer has truncated the file since.
     let truncated = [
         (0, OPEN),
         (1, OPEN),
@@ -344,7 +344,7 @@ fn a_size_that_nobody_is_sure_of_is_not_known() {
         (1, Step::Close),
     ];
     assert_eq!(run(&truncated), 0);
-    // What was found out before a restart says nothing afterwards.
+    // A size from before a restart is not valid afterwards.
     let late = [
         (0, OPEN),
         (1, Step::Look),
@@ -356,7 +356,7 @@ fn a_size_that_nobody_is_sure_of_is_not_known() {
         (1, Step::Sized),
     ];
     assert_eq!(run(&late), 0);
-    // A writer from before the restart has not yet come back.
+    // A writer from before the restart has not yet reconnected.
     let restarted = [
         (0, OPEN),
         (0, Step::Restart),

@@ -1,4 +1,4 @@
-//! Tables of many parts, tables that nobody has, tables that are none.
+//! Tables of many parts, unused tables, invalid tables.
 
 use pario_layout::{Layout, PlacementMap, PlacementMapId};
 use pario_namespace::{CreateMode, Error, LayoutRequest, OpenAccess};
@@ -54,7 +54,7 @@ fn a_table_stays_as_long_as_a_file_has_it() {
     }
     let disk = disk.after_kill();
     let (mut names, _) = open(&disk, LONG);
-    names.grace_over();
+    names.end_grace_period();
     names.unlink("/a", caller(1, 1, 6)).expect("it is there");
     let striping = names.lookup("/b").expect("it is there").striping;
     let orphans = names.take_orphans(9);
@@ -72,7 +72,7 @@ fn a_table_stays_as_long_as_a_file_has_it() {
     assert!(disk.read("snapshot.2").len() < 1000);
 }
 
-/// However far it was written down when the server was killed: it is not there, or all of it is.
+/// However much of it was written when the server was killed: the table is unknown or complete.
 #[test]
 fn a_table_is_whole_or_not_there() {
     let table = large();
@@ -95,7 +95,7 @@ fn a_table_is_whole_or_not_there() {
 }
 
 #[test]
-fn what_is_no_table_is_refused() {
+fn invalid_tables_are_refused() {
     let (mut names, _) = open(&MemoryDisk::new(), LONG);
     let table = PlacementMap::new([(0..10, vec![ServerId(2)])]).expect("in order");
     let foreign = PlacementMap::new([(0..10, vec![ServerId(3)])]).expect("in order");

@@ -1,9 +1,9 @@
-//! Truncations: no write is destroyed by one that was resolved before, and the metadata server completes a truncation only
-//! where nobody else could have written since its begin.
+//! No truncation destroys a write that came after it was resolved, and the metadata server completes a truncation only if
+//! no other client could have written since its begin.
 //!
 //! The model has servers that apply each truncation id once and in order, and messages of clients that arrive late.
 
-use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, Unfinished};
+use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, UnfinishedTruncation};
 use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn opened_by(clients: u8) -> (MemoryDisk, Namespace, FileId) {
     (disk, names, file)
 }
 
-fn take_one(names: &mut Namespace) -> Unfinished {
+fn take_one(names: &mut Namespace) -> UnfinishedTruncation {
     let mut left = names.take_truncations();
     assert_eq!(left.len(), 1);
     assert_eq!(names.take_truncations(), [], "it is handed out once");
@@ -45,12 +45,12 @@ fn a_truncation_of_a_client_that_is_gone_is_completed_if_nobody_else_wrote() {
     open_as(&mut names, OpenAccess::Read, 1).expect("a reader");
     assert_eq!(names.take_truncations(), [], "its client is at it");
     names.client_gone(caller(0, 0, 0).client);
-    // Readers go on, writers wait until it is resolved.
+    // Readers can open it, writers wait until it is resolved.
     open_as(&mut names, OpenAccess::Read, 1).expect("a reader");
     assert_eq!(open_as(&mut names, OpenAccess::Both, 1).expect_err("busy").kind(), ErrorKind::FileInUse);
     let left = take_one(&mut names);
     assert_eq!((left.file, left.truncation, left.complete), (file, id, Some(9)));
-    names.give_back_truncation(file);
+    names.retry_truncation(file);
     assert_eq!(take_one(&mut names), left, "a server was away, so it is tried again");
     names.truncation_resolved(file, id, Stamp(7)).expect("sound");
     open_as(&mut names, OpenAccess::Both, 1).expect("free again");
@@ -72,7 +72,7 @@ fn a_truncation_is_fenced_if_another_client_could_write_since_its_begin() {
         if restarts {
             drop(names);
             names = open(&disk, LONG).0;
-            names.grace_over();
+            names.end_grace_period();
         }
         names.client_gone(caller(0, 0, 0).client);
         let left = take_one(&mut names);
@@ -92,7 +92,7 @@ fn an_aborted_truncation_is_fenced_and_over_when_that_is_done() {
     assert_eq!(names.abort_truncate(file, TruncationId(0), by(6)), Ok(false));
     names.truncation_resolved(file, id, Stamp(7)).expect("sound");
     assert_eq!(names.abort_truncate(file, id, by(7)), Ok(true));
-    // A begin that was sent before the abort and comes late has no effect.
+    // A begin that was sent before the abort and arrives late has no effect.
     assert!(matches!(names.begin_truncate(file, 5, by(2)), Err(Error::TruncationLost { .. })));
     assert!(names.begin_truncate(file, 5, by(8)).expect("later") > id);
     assert_eq!(names.abort_truncate(file, id, by(9)), Ok(true), "not the one that is over");
@@ -110,7 +110,7 @@ fn a_repeated_begin_has_the_same_id_and_ids_survive_snapshots() {
     let (mut names, _) = open(&disk, LONG);
     assert_eq!(names.begin_truncate(file, 9, by), Ok(id));
     names.reopen(by.client, &[(file, OpenAccess::Both)], Stamp(6)).expect("sound");
-    names.grace_over();
+    names.end_grace_period();
     assert_eq!(names.take_truncations(), [], "its client has come back");
     names.end_truncate(file, id, caller(0, 78, 6)).expect("its own");
     assert!(names.begin_truncate(file, 9, caller(0, 79, 6)).expect("open") > id);
@@ -123,9 +123,9 @@ enum Step {
     /// To one server.
     Write(usize),
     Begin,
-    /// A message to one server, which is on its way from now on.
+    /// A message to one server, which is under way from now on.
     Send(usize),
-    /// The first message that is on its way arrives.
+    /// The first message that is under way arrives.
     Arrive,
     End,
     Abort,
@@ -155,7 +155,7 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
     (0..CLIENTS, step)
 }
 
-/// A write that a server has, by whom and when.
+/// A write that a server has applied, its client and its time.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     client: u8,
@@ -174,18 +174,18 @@ struct Begun {
     id: TruncationId,
     client: u8,
     at: usize,
-    /// When it was over: ended, or resolved.
+    /// The time at which it was over: ended, or resolved.
     over: Option<usize>,
 }
 
 #[derive(Default)]
 struct World {
     servers: [Server; SERVERS],
-    /// How often each client has the file open.
+    /// The number of opens of each client.
     opens: [u32; CLIENTS as usize],
     begun: Vec<Begun>,
     way: Vec<(usize, TruncationId)>,
-    /// What each client is in the middle of.
+    /// The truncation under way of each client.
     truncating: [Option<TruncationId>; CLIENTS as usize],
 }
 
@@ -194,7 +194,7 @@ impl World {
         self.begun.iter_mut().find(|begun| begun.id == id).expect("it was begun")
     }
 
-    /// A server gets a truncation, by its client or by the metadata server in its place.
+    /// A server receives a truncation, from its client or from the metadata server in its place.
     fn apply(&mut self, server: usize, id: TruncationId, by_metadata: bool) {
         let begun = *self.truncation(id);
         let server = &mut self.servers[server];
@@ -269,7 +269,7 @@ proptest! {
                         let opens = vec![(file, OpenAccess::Both); world.opens[usize::from(client)] as usize];
                         names.reopen(caller(client, 0, 0).client, &opens, Stamp(5)).expect("there");
                     }
-                    names.grace_over();
+                    names.end_grace_period();
                 }
                 Step::Resolve { servers } => for left in names.take_truncations() {
                     for server in 0..servers {
@@ -286,7 +286,7 @@ proptest! {
                             names.truncation_resolved(file, left.truncation, Stamp(5)).expect("sound");
                             world.truncation(left.truncation).over = Some(at);
                         }
-                        false => names.give_back_truncation(file),
+                        false => names.retry_truncation(file),
                     }
                 },
                 _ => {}

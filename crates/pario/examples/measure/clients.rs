@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use crate::Outcome;
 
-/// How many clients take part, one measurement after the other.
+/// The numbers of clients, one measurement after the other.
 pub const COUNTS: [usize; 2] = [1, 4];
 
-/// Has each client do its work in a thread; seconds from the first one's start to the last one's end.
+/// Runs each client's work in a thread. Returns the seconds from the first start to the last end.
 pub fn together<C: Send>(clients: &mut [C], work: impl Fn(&mut C) -> Outcome + Sync) -> Outcome<f64> {
     let barrier = Barrier::new(clients.len());
     let (barrier, work) = (&barrier, &work);

@@ -1,4 +1,4 @@
-//! Caches full of dirty data on their way to storage, beside a plain file in the same place. Both files are new.
+//! Write-back of caches full of dirty data, compared with a plain file in the same place. Both files are new.
 
 use std::fs;
 use std::io::Write;
@@ -43,7 +43,7 @@ pub fn measure(name: &str, turns: u32, dir: &Path, mib: u64) -> Outcome {
             case.beside(turn, &mut (), |_| pario(()), |_| plain(()))?;
             file.close()?;
             partition.remove_file(&path)?;
-            // What was only flushed is not left to the next one's time.
+            // Data that was only flushed must not add to the time of the next measurement.
             partition.sync()?;
         }
     }

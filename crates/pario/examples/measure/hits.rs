@@ -1,4 +1,4 @@
-//! Accesses of what lies in the servers' caches, beside memcpy between as much memory.
+//! Accesses to the servers' caches, compared with memcpy of as much memory.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -14,10 +14,10 @@ const SIZES: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 /// Bytes of all clients together: much more than a processor's own caches, and less than a server's.
 const TOTAL: usize = 64 << 20;
 
-/// How often each measurement goes through them.
+/// The number of passes of each measurement.
 const PASSES: usize = 4;
 
-/// Accesses at random places.
+/// Accesses at random offsets.
 const RANDOM: u64 = 100_000;
 
 struct Client {
@@ -26,7 +26,7 @@ struct Client {
     file: File,
     from: Vec<u8>,
     into: Vec<u8>,
-    /// What memcpy uses in place of the file.
+    /// The memory that memcpy uses in place of the file.
     memory: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Client {
         let partition = pario::open(name)?;
         let file = partition.open(&path, OpenOptions::new().read(true).write(true).create(true))?;
         let (from, mut into, memory) = (vec![1; length], vec![2; length], vec![3; length]);
-        // All memory was touched and all blocks were seen before anything is measured.
+        // All memory is touched and all blocks are cached before the measurement.
         file.write_at(&from, 0)?;
         file.read_exact_at(&mut into, 0)?;
         Ok(Client { partition, path, file, from, into, memory })
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// Goes through all bytes, in pieces of a size.
+/// Accesses all bytes, in pieces of a size.
 fn in_order(clients: &mut [Client], turn: u32, size: usize) -> Outcome {
     let length = clients[0].from.len();
     let places = || {
@@ -102,19 +102,19 @@ fn in_order(clients: &mut [Client], turn: u32, size: usize) -> Outcome {
     })
 }
 
-/// Small accesses, each elsewhere: what a single one takes.
+/// Small accesses at random offsets: the time of a single one.
 fn at_random(clients: &mut [Client], turn: u32) -> Outcome {
     let size = SIZES[0];
     let spots = (clients[0].from.len() / size) as u64;
     let places = || {
-        // Numbers that look random and are the same for both.
+        // Pseudorandom numbers that are the same for both.
         let number = move |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) % spots;
         (0..RANDOM).map(move |index| number(index) as usize * size).map(move |at| at..at + size)
     };
     both_ways(clients, turn, ["random-write", "random-read"], size, places)
 }
 
-/// Writes and reads these places of each client's file.
+/// Writes and reads these offsets of each client's file.
 fn both_ways<P: Iterator<Item = Range<usize>>>(
     clients: &mut [Client],
     turn: u32,

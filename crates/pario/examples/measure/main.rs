@@ -9,9 +9,9 @@
 //! measure peer ADDRESS                 serves plain streams, until its input ends
 //! ```
 //!
-//! Every measurement is a line `measured CASE SIZE CLIENTS OPERATIONS BYTES SECONDS LIMIT`: LIMIT are the seconds of
-//! the same done without Pario right before or after, or `-`. Clients are threads, each with connections and mapped
-//! caches of its own.
+//! Every measurement is a line `measured CASE SIZE CLIENTS OPERATIONS BYTES SECONDS LIMIT`: LIMIT is the time in seconds of
+//! the same work without Pario right before or after, or `-`. Clients are threads, each with connections and mapped caches
+//! of its own.
 #![forbid(unsafe_code)]
 
 mod clients;
@@ -24,7 +24,7 @@ mod tcp;
 
 use std::path::Path;
 
-/// What can go wrong here is only ever shown.
+/// Errors are only ever printed.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> Outcome {

@@ -1,5 +1,5 @@
-//! Accesses of files much larger than the servers' caches, in order: every block was evicted before it is wanted
-//! again. Beside them a plain file of the same size. Both lie in the system's page cache.
+//! Sequential accesses to files much larger than the servers' caches: every block is evicted before it is accessed again.
+//! They are compared with a plain file of the same size. Both files are in the system's page cache.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -86,7 +86,7 @@ fn in_order(clients: &mut [Client], turn: u32, size: usize) -> Outcome {
             })
         },
     )?;
-    // Reading finds no dirty blocks in its way.
+    // The reads then find no dirty blocks to write back first.
     clients.iter().try_for_each(|client| client.file.flush())?;
     read.beside(
         turn,

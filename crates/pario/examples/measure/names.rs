@@ -1,4 +1,4 @@
-//! Files created (and closed), looked up and removed; beside them the mere round trips of a ping.
+//! Files created (and closed), looked up and removed, compared with the round trips of a ping.
 
 use pario::{OpenOptions, Partition};
 

@@ -1,8 +1,8 @@
-//! The lines that are printed.
+//! The printed lines.
 
 use crate::Outcome;
 
-/// What was measured.
+/// A measurement.
 pub struct Case<'a> {
     pub name: &'a str,
     /// Bytes of each access.
@@ -19,7 +19,7 @@ impl Case<'_> {
         println!("measured {name} {size} {clients} {operations} {bytes} {seconds} {limit}");
     }
 
-    /// Measures both with the same state; who comes first changes from turn to turn.
+    /// Measures both with the same state; the order changes from turn to turn.
     pub fn beside<S: ?Sized>(
         &self,
         turn: u32,
@@ -39,7 +39,7 @@ impl Case<'_> {
     }
 }
 
-/// That what was read is what was written.
+/// Checks that the bytes read are the bytes written.
 pub fn same(read: &[u8], written: &[u8], what: &str) -> Outcome {
     if read == written { Ok(()) } else { Err(format!("{what}: wrong bytes were read").into()) }
 }

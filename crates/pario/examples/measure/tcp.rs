@@ -1,8 +1,8 @@
-//! Streams over TCP: accesses of what lies in the servers' caches, beside a plain stream with the same addresses.
+//! Streams over TCP: accesses to the servers' caches, compared with a plain stream between the same addresses.
 //!
-//! A target is `ID SECRET-FILE ADDRESS,…` in one argument. The peer has as much memory as the file has bytes, and goes
-//! through it as often. It reads a letter and eight bytes, `W` or `R` and a number (little-endian) of bytes: it takes
-//! in that many and answers with one byte, or it sends that many.
+//! A target is `ID SECRET-FILE ADDRESS,…` in one argument. The peer has as much memory as the file has bytes, and passes
+//! over it as often. It reads a letter and eight bytes, `W` or `R` and a number of bytes (little-endian): it receives that
+//! many and answers with one byte, or it sends that many.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::report::{Case, same};
 
 const SIZES: [usize; 2] = [1 << 20, 16 << 20];
 
-/// Bytes of the file, which fit into the caches, and how often each measurement goes through them.
+/// Bytes of the file, which fit into the caches, and the number of passes of each measurement.
 const LENGTH: usize = 64 << 20;
 const PASSES: usize = 4;
 
@@ -27,7 +27,7 @@ struct Ends {
     plain: TcpStream,
     from: Vec<u8>,
     into: Vec<u8>,
-    /// Where the plain stream goes, not over what Pario has read.
+    /// The buffer of the plain stream, which does not overwrite the bytes that Pario has read.
     other: Vec<u8>,
 }
 
@@ -106,13 +106,13 @@ fn ask(stream: &mut TcpStream, what: u8, bytes: u64) -> std::io::Result<()> {
     stream.write_all(&head)
 }
 
-/// Serves plain streams until the input ends; says first where.
+/// Serves plain streams until the input ends; prints its address first.
 pub fn peer(address: &str) -> Outcome {
     let listener = TcpListener::bind(address)?;
     println!("listening {}", listener.local_addr()?);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Whoever is done hangs up.
+            // A client that is done closes the connection.
             let _ = serve(stream);
         }
     });
