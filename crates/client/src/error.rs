@@ -73,6 +73,14 @@ pub enum Error {
         /// The file, of which this program had written to that server.
         file: FileId,
     },
+    /// A handle was dropped without a close while servers could not take what it had cached.
+    #[error(
+        "a handle of file {file} was dropped, and bytes that it had cached could not be stored: they are lost; write them again, and          close the handle to learn the reason"
+    )]
+    DroppedWritesLost {
+        /// The file.
+        file: FileId,
+    },
     /// A truncation of the file failed, and it is not known whether servers will still apply it.
     #[error(
         "an earlier truncation of file {file} failed and could not be cancelled, so nothing is written to the file: {cause}; \
@@ -224,7 +232,9 @@ impl Error {
             Error::Unreachable { .. } | Error::Silent { .. } => ErrorKind::Unreachable,
             Error::Refused { cause, .. } => cause.kind(),
             Error::Unexpected { .. } | Error::Target(_) => ErrorKind::Protocol,
-            Error::CacheLost { .. } | Error::LeaseLost { .. } => ErrorKind::Io,
+            Error::CacheLost { .. } | Error::DroppedWritesLost { .. } | Error::LeaseLost { .. } => {
+                ErrorKind::Io
+            }
             Error::Gone(_) => ErrorKind::NoSuchFile,
             Error::Registry(cause) => cause.kind(),
             Error::NotOpenFor(_) => ErrorKind::Access,

@@ -353,6 +353,7 @@ impl OpenFile {
         self.core.check_not_gone(self.file)?;
         let losses = |server: ServerId| self.core.connections[usize::from(server.0)].losses();
         match before.iter().find(|(server, _, written)| written.is_lost(losses(*server))) {
+            Some((_, _, WriteRecord::LOST)) => Err(Error::DroppedWritesLost { file: self.file }),
             Some((server, ..)) => Err(Error::CacheLost { server: *server, file: self.file }),
             None => Ok(()),
         }
@@ -370,7 +371,7 @@ impl OpenFile {
     /// Bytes that were written through this handle are lost: the next sync or close of the file by this process fails.
     pub fn report_loss(&self) {
         if self.layout.count() > 0 {
-            self.unsynced.add(0, WriteRecord::lost());
+            self.unsynced.add(0, WriteRecord::LOST);
         }
     }
 

@@ -21,15 +21,13 @@ const MOST_FILES: usize = 4096;
 pub(crate) struct WriteRecord(u64);
 
 impl WriteRecord {
+    /// Writes that are gone for certain.
+    pub const LOST: WriteRecord = WriteRecord(LOST);
+
     /// A write to a server whose cache was lost so often before.
     #[inline]
     pub fn at(losses: u64) -> WriteRecord {
         WriteRecord(losses.saturating_add(1).min(LOST - 1))
-    }
-
-    /// Writes that are gone for certain.
-    pub fn lost() -> WriteRecord {
-        WriteRecord(LOST)
     }
 
     /// Whether there are any writes.
@@ -159,7 +157,7 @@ mod tests {
         assert_eq!(abandoned.take(file), [(server, WriteRecord::at(2))]);
         assert!(abandoned.take(file).is_empty());
         assert!(
-            abandoned.add(file, [(server, WriteRecord::lost())])
+            abandoned.add(file, [(server, WriteRecord::LOST)])
                 && abandoned.add(file, [(server, WriteRecord::at(2))])
         );
         assert!(abandoned.take(file)[0].1.is_lost(2), "what is lost stays lost");

@@ -102,6 +102,8 @@ impl Session<'_> {
             "NoSpace" => self.round.was_full,
             // A process that caches blocks and cannot store them in time loses them, and gets an error.
             "Io" if text.contains("did not store in time") => true,
+            // The same, if it dropped its handle: then the next sync or close of the file tells.
+            "Io" if text.contains("bytes that it had cached could not be stored") => true,
             // The metadata server did not wait for its end, and made sure that it never happens.
             "Io" if text.contains("and is void") => matches!(call.op, Op::SetLen { .. } | Op::Open { .. }),
             // A client that missed all of a server's life between two downs cannot know that all was stored.
