@@ -4,9 +4,12 @@
 //! columns are those six, in that order. `process` is any label, `op` is `read` or `write`, `time` is in seconds, with
 //! decimals if need be, or in nanoseconds if the column is called `time_ns`. Fields that hold a comma or a quote stand
 //! in quotes, with quotes doubled. Empty lines and lines that start with `#` are passed over.
+//!
+//! The crate csv would accept a field in quotes that goes on over lines, and characters behind a closing quote; here both are
+//! errors with the number of their line.
 
 use crate::interned::Interned;
-use crate::{Error, TracedProcess};
+use crate::{Collector, Error, TracedProcess};
 use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -228,7 +231,7 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
 }
 
 /// Writes a line of such a table.
-pub fn line(label: &str, event: &TraceEvent, into: &mut String) {
+fn line(label: &str, event: &TraceEvent, into: &mut String) {
     use std::fmt::Write;
     let (seconds, ns) = (event.start_ns / 1_000_000_000, event.start_ns % 1_000_000_000);
     let file = event.file.as_deref().unwrap_or_default();
@@ -242,6 +245,23 @@ pub fn line(label: &str, event: &TraceEvent, into: &mut String) {
         event.moved,
         event.call.op.word(),
     );
+}
+
+/// An access as lines of a table, one per piece.
+pub fn lines(pieces: &mut Collector, who: &TracedProcess, event: &TraceEvent) -> Result<String, Error> {
+    let mut text = String::new();
+    if !matches!(event.call.op, TracedOp::Read | TracedOp::Write) || event.moved == 0 {
+        return Ok(text);
+    }
+    for (offset, end) in pieces.pieces(who, event)? {
+        let moved = end - offset;
+        line(
+            &who.label,
+            &TraceEvent { offset, end, moved, len: moved, pieces: TracedPieces::All, ..event.clone() },
+            &mut text,
+        );
+    }
+    Ok(text)
 }
 
 fn quoted(text: &str) -> Cow<'_, str> {

@@ -7,7 +7,7 @@
 //! - a plan for another size ([`rescale`](mod@rescale));
 //! - advice ([`advice`]): what a program does to its files that it should not.
 //!
-//! The crate is pure: it gets readers and texts and knows no paths, clocks or environment.
+//! [`ProfileSource`] opens a profile, however it is stored. All else is pure; the crate knows no clocks and no environment.
 #![forbid(unsafe_code)]
 
 pub mod advice;
@@ -20,8 +20,11 @@ mod profile;
 mod ranks;
 mod regular;
 pub mod rescale;
+mod rescale_target;
+mod source;
 pub mod sweep;
 
 pub use error::Error;
 pub use place::{Broadcast, Rule, make};
 pub use profile::{Collector, Profile, ProfiledAccess, TracedProcess};
+pub use source::{ProfileSource, ProfileSourceError, SourceFacts, recorded_aggregators, statistics_file};

@@ -14,6 +14,8 @@ use pario_placement::{Chunk, Placement, PlacementPlan, PlannedFile};
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use crate::rescale_target::Rescaling;
+
 /// How a program grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trend {

@@ -7,6 +7,7 @@
 //! `askama` templates (in `templates/`, escaped by default), and progress lines are drawn by `indicatif`.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod chunk_explanation;
 mod comparison;
 mod csv_text;
@@ -24,8 +25,10 @@ mod simulation;
 mod simulation_charts;
 mod table;
 pub mod text;
+mod trace_events;
 mod trace_summary;
 
+pub use advice::{advice_object, advice_text};
 pub use chunk_explanation::write_chunk_explanation;
 pub use comparison::{MeasuredChange, changes_text, comparison_page, comparison_text, measured_changes};
 pub use csv_text::csv_text;
@@ -45,4 +48,5 @@ pub use simulation::{
 };
 pub use simulation_charts::{simulation_page, simulation_svg};
 pub use table::{Align, TextTable, columns};
+pub use trace_events::{profile_object, trace_heading, trace_line, trace_object};
 pub use trace_summary::TraceSummary;

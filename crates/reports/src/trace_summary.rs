@@ -2,7 +2,7 @@
 
 use crate::distribution::Distribution;
 use crate::text::{duration, printable, ranks};
-use pario_trace::{Actor, TraceEvent, kind_word};
+use pario_trace::{Actor, MergedTrace, TraceEvent, TraceHeader, TraceSource, kind_word};
 use pario_types::round_size;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,22 @@ impl Default for TraceSummary {
 }
 
 impl TraceSummary {
+    /// All operations of traces, which are read to their end.
+    pub fn of(traces: &mut MergedTrace) -> TraceSummary {
+        let mut summary = TraceSummary::default();
+        while let Some((source, event)) = traces.next() {
+            let &TraceHeader { actor, rank, .. } = traces.sources[source].header();
+            summary.add(actor, rank, &event);
+        }
+        summary
+    }
+
+    /// The summary for programs, with the traces that it is of.
+    pub fn object(&self, traces: &MergedTrace) -> Value {
+        let sources: Vec<Value> = traces.sources.iter().map(source_object).collect();
+        json!({ "span_ns": self.span_ns(), "files": self.files_object(), "traces": sources })
+    }
+
     /// Adds an operation of a rank's task or agent.
     pub fn add(&mut self, actor: Actor, rank: u32, event: &TraceEvent) {
         self.first_ns = self.first_ns.min(event.start_ns);
@@ -57,7 +73,7 @@ impl TraceSummary {
     }
 
     /// The nanoseconds from the first operation to the last.
-    pub fn span_ns(&self) -> u64 {
+    fn span_ns(&self) -> u64 {
         self.last_ns.saturating_sub(self.first_ns)
     }
 
@@ -67,13 +83,27 @@ impl TraceSummary {
     }
 
     /// The files as JSON.
-    pub fn files_object(&self) -> Vec<Value> {
+    fn files_object(&self) -> Vec<Value> {
         let file = |(file, calls): (&String, &BTreeMap<String, Calls>)| {
             let calls: Vec<Value> = calls.iter().map(|(name, calls)| calls_object(name, calls)).collect();
             json!({ "file": file, "calls": calls })
         };
         self.files.iter().map(file).collect()
     }
+}
+
+fn source_object(source: &TraceSource) -> Value {
+    let header = source.header();
+    json!({
+        "path": source.path.display().to_string(),
+        "actor": header.actor.word(),
+        "rank": header.rank,
+        "host": header.host,
+        "job": header.job,
+        "mode": header.mode.word(),
+        "lost": source.reader.lost(),
+        "ending": source.reader.ending().map(ToString::to_string),
+    })
 }
 
 impl Calls {

@@ -21,6 +21,7 @@ mod plain;
 mod reader;
 mod recorder;
 mod report;
+mod selection;
 mod setup;
 mod stats;
 #[allow(unsafe_code)]
@@ -36,5 +37,6 @@ pub use format::TraceHeader;
 pub use reader::{TraceEnding, TraceReadError, TraceReader, read};
 pub use recorder::{PatternId, Recorder, TracedFile};
 pub use report::{FileReport, StatsTo};
-pub use setup::{DEFAULT_DIR, SettingError, TraceMode, TraceSetup, bytes};
+pub use selection::{MergedTrace, TraceSelection, TraceSelectionError, TraceSource, trace_files};
+pub use setup::{DEFAULT_DIR, SettingError, TraceMode, TraceSetup};
 pub use stats::{Decisions, FileStats, FileTotals, Peak, StrategyChoice};

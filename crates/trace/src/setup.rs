@@ -69,7 +69,7 @@ impl TraceSetup {
         for part in parts {
             match part.split_once('=') {
                 Some(("min", value)) => {
-                    setup.min = bytes(value)
+                    setup.min = offset(value)
                         .ok_or_else(|| SettingError::trace(text, format!("min={value} is no file offset")))?;
                 }
                 Some(("dir", "")) => {
@@ -84,8 +84,8 @@ impl TraceSetup {
     }
 }
 
-/// A file offset or size as users write it.
-pub fn bytes(text: &str) -> Option<u64> {
+/// A file offset as users write it.
+fn offset(text: &str) -> Option<u64> {
     pario_types::parse_size(text).filter(|&bytes| bytes <= i64::MAX as u64)
 }
 

@@ -1,15 +1,15 @@
 //! The traced program of `--mark`.
 
 use super::error::Error;
-use crate::trace::select::Selection;
+use crate::trace::select;
 use pario_benchmarks::{TracedAccesses, TracedProgram};
 use pario_io_models::ModelOp;
-use pario_trace::Actor;
+use pario_trace::{Actor, TraceSelection};
 use std::path::Path;
 
 /// Reads the trace of a program.
 pub fn read(path: &Path) -> Result<TracedProgram, Error> {
-    let mut merged = Selection::of(path, None).open().map_err(Error::Trace)?;
+    let mut merged = select::open(&TraceSelection::of(path, None)).map_err(Error::Trace)?;
     let mut accesses = TracedAccesses::default();
     while let Some((source, event)) = merged.next() {
         let header = merged.sources[source].header();
@@ -24,6 +24,6 @@ pub fn read(path: &Path) -> Result<TracedProgram, Error> {
             accesses.add(op, header.rank, file, event.moved, (event.start_ns, event.end_ns()));
         }
     }
-    merged.complain();
+    select::complain(&merged);
     accesses.program().ok_or_else(|| pario_benchmarks::Error::NoData(path.to_owned()).into())
 }

@@ -1,16 +1,16 @@
 //! `pario advise`: what a program does to its files that it should not.
 
-use super::Error;
-use super::source::{Facts, Source};
+use super::error::complain;
+use super::{Error, SourceArguments};
 use clap::Args;
 use pario_profile::advice::{Advice, Hinted, Numbers, ProfileFacts, advise, overlaps};
-use pario_profile::{Collector, Profile};
-use pario_reports::text::printable;
-use pario_reports::{Timeline, profile_page};
+use pario_profile::{
+    Collector, Profile, ProfileSourceError, SourceFacts, recorded_aggregators, statistics_file,
+};
+use pario_reports::{Timeline, advice_object, advice_text, profile_page};
 use pario_types::Toggle;
-use serde_json::{Value, json};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Look for what a program does to its files that it should not.
 ///
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = NOTES)]
 pub struct Arguments {
     #[command(flatten)]
-    source: Source,
+    source: SourceArguments,
     /// The hints of the run, as in PARIO_HINTS: "name=value;name=value"
     #[arg(long, value_name = "HINTS")]
     hints: Option<String>,
@@ -52,28 +52,29 @@ Examples:
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<(), Error> {
-    let source = &arguments.source;
+    let source = arguments.source.value();
+    let failed = ProfileSourceError::profile(&source.path);
     let mut numbers = Numbers::default();
     let mut collector = Collector::new(false);
     let mut span = (u64::MAX, 0);
     let facts = source.each(|who, event| {
         numbers.add(who, event);
         span = (span.0.min(event.start_ns), span.1.max(event.end_ns()));
-        collector.add(who, event).map_err(Error::profile(&source.path))
+        Ok::<_, Error>(collector.add(who, event).map_err(&failed)?)
     })?;
-    facts.complain();
-    let profile = collector.finish().map_err(Error::profile(&source.path))?;
+    complain(&facts);
+    let profile = collector.finish().map_err(&failed)?;
     let advice = advice(arguments, &numbers, &profile, &facts)?;
     if let Some(path) = &arguments.html {
         let mut timeline = Timeline::new(&profile, span);
         source.each(|who, event| {
             timeline.add(who, event);
-            Ok(())
+            Ok::<_, Error>(())
         })?;
         let page = profile_page(&source.path.display().to_string(), &advice, &numbers, &profile, &timeline);
         std::fs::write(path, page).map_err(|e| Error::Unwritten(path.clone(), e))?;
     }
-    let text = if arguments.json { format!("{:#}\n", object(&advice)) } else { text(&advice) };
+    let text = if arguments.json { format!("{:#}\n", advice_object(&advice)) } else { advice_text(&advice) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -82,36 +83,15 @@ fn advice(
     arguments: &Arguments,
     numbers: &Numbers,
     profile: &Profile,
-    facts: &Facts,
+    facts: &SourceFacts,
 ) -> Result<Vec<Advice>, Error> {
     let overlaps: Vec<_> = profile.files.iter().map(|name| &**name).zip(overlaps(profile)).collect();
-    let aggregators = facts.job.as_deref().map_or(Ok(Vec::new()), |job| {
-        let path = stats_file(&arguments.source.path, job);
-        aggregators(&path)
-    })?;
+    let aggregators = facts
+        .job
+        .as_deref()
+        .map_or(Ok(Vec::new()), |job| recorded_aggregators(&statistics_file(&arguments.source.path, job)))?;
     let hinted = hinted(arguments.hints.as_deref());
     Ok(advise(&ProfileFacts { numbers, overlaps: &overlaps, aggregators: &aggregators, hinted: &hinted }))
-}
-
-/// Where `pario profile` has a job's statistics written.
-pub fn stats_file(dir: &Path, job: &str) -> PathBuf {
-    dir.join(format!("stats.{job}.json"))
-}
-
-/// The numbers of aggregators by file, if there are statistics.
-fn aggregators(path: &Path) -> Result<Vec<(String, u32)>, Error> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let report: Value = serde_json::from_str(line).map_err(|e| Error::Stats(path.to_owned(), e))?;
-        let Some(file) = report["file"].as_str() else { continue };
-        for choice in ["read", "write"].iter().filter_map(|way| report["decisions"][way].as_array()).flatten()
-        {
-            let number = choice["aggregators"].as_u64().and_then(|number| u32::try_from(number).ok());
-            found.extend(number.filter(|&number| number > 0).map(|number| (file.to_owned(), number)));
-        }
-    }
-    Ok(found)
 }
 
 fn hinted(text: Option<&str>) -> Hinted {
@@ -125,34 +105,4 @@ fn hinted(text: Option<&str>) -> Hinted {
         cb_nodes: hints.cb_nodes(),
         refused: complaints.iter().map(ToString::to_string).collect(),
     }
-}
-
-fn text(advice: &[Advice]) -> String {
-    if advice.is_empty() {
-        return "no advice: nothing in this profile looks wrong\n".to_owned();
-    }
-    let mut text = String::new();
-    for (number, Advice { topic, severity, file, evidence, remedy, pario }) in advice.iter().enumerate() {
-        let file = file.as_deref().map_or(String::new(), |file| format!("  {}", printable(file)));
-        let gap = if number == 0 { "" } else { "\n" };
-        text += &format!(
-            "{gap}{severity}: {topic}{file}\n  seen:  {evidence}\n  do:    {remedy}\n  pario: {pario}\n"
-        );
-    }
-    text
-}
-
-fn object(advice: &[Advice]) -> Value {
-    let one = |advice: &Advice| {
-        let Advice { topic, severity, file, evidence, remedy, pario } = advice;
-        json!({
-            "topic": topic.word(),
-            "severity": severity.word(),
-            "file": file,
-            "evidence": evidence,
-            "remedy": remedy,
-            "pario": pario,
-        })
-    };
-    json!({ "advice": advice.iter().map(one).collect::<Vec<_>>() })
 }

@@ -1,13 +1,11 @@
 //! `pario convert`: a profile for other programs.
 
-use super::Error;
-use super::source::Source;
+use super::error::complain;
+use super::{Error, SourceArguments};
 use clap::{Args, ValueEnum};
 use pario_profile::darshan::Log;
-use pario_profile::{Collector, TracedProcess, csv};
-use pario_reports::PerfettoTrace;
-use pario_trace::{TraceEvent, TracedOp, TracedPieces, kind_word};
-use serde_json::json;
+use pario_profile::{Collector, ProfileSourceError, csv};
+use pario_reports::{PerfettoTrace, profile_object};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -17,7 +15,7 @@ use std::path::PathBuf;
 #[command(after_help = NOTES)]
 pub struct Arguments {
     #[command(flatten)]
-    source: Source,
+    source: SourceArguments,
     /// The form
     #[arg(long, value_enum, value_name = "FORM")]
     to: Form,
@@ -54,26 +52,27 @@ enum Form {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<(), Error> {
-    let Arguments { source, to, out } = arguments;
+    let (source, out) = (arguments.source.value(), &arguments.out);
     let unwritten = |e| Error::Unwritten(out.clone(), e);
+    let failed = ProfileSourceError::profile(&source.path);
     let mut output = BufWriter::with_capacity(1 << 20, File::create(out).map_err(unwritten)?);
-    let facts = match to {
+    let facts = match arguments.to {
         Form::Csv => {
             writeln!(output, "{}", csv::COLUMNS.join(",")).map_err(unwritten)?;
             let mut pieces = Collector::new(false);
             source.each(|who, event| {
-                let lines = lines(&mut pieces, who, event).map_err(Error::profile(&source.path))?;
+                let lines = csv::lines(&mut pieces, who, event).map_err(&failed)?;
                 output.write_all(lines.as_bytes()).map_err(unwritten)
             })?
         }
         Form::Json => {
-            source.each(|who, event| writeln!(output, "{}", object(who, event)).map_err(unwritten))?
+            source.each(|who, event| writeln!(output, "{}", profile_object(who, event)).map_err(unwritten))?
         }
         Form::Perfetto => {
             let mut began = u64::MAX;
             source.each(|_, event| {
                 began = began.min(event.start_ns);
-                Ok(())
+                Ok::<_, Error>(())
             })?;
             let mut perfetto = PerfettoTrace::new(&mut output, began);
             let facts = source.each(|who, event| perfetto.add(who, event).map_err(unwritten))?;
@@ -82,54 +81,12 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
         }
         Form::Darshan => {
             let mut log = Log::default();
-            let facts =
-                source.each(|who, event| log.add(who, event).map_err(Error::profile(&source.path)))?;
+            let facts = source.each(|who, event| Ok::<_, Error>(log.add(who, event).map_err(&failed)?))?;
             log.write(&source.path.display().to_string(), &mut output).map_err(unwritten)?;
             facts
         }
     };
     output.flush().map_err(unwritten)?;
-    facts.complain();
+    complain(&facts);
     Ok(())
-}
-
-/// An access as lines of a table, one per piece.
-fn lines(
-    pieces: &mut Collector,
-    who: &TracedProcess,
-    event: &TraceEvent,
-) -> Result<String, pario_profile::Error> {
-    let mut text = String::new();
-    if !matches!(event.call.op, TracedOp::Read | TracedOp::Write) || event.moved == 0 {
-        return Ok(text);
-    }
-    for (offset, end) in pieces.pieces(who, event)? {
-        let moved = end - offset;
-        csv::line(
-            &who.label,
-            &TraceEvent { offset, end, moved, len: moved, pieces: TracedPieces::All, ..event.clone() },
-            &mut text,
-        );
-    }
-    Ok(text)
-}
-
-fn object(who: &TracedProcess, event: &TraceEvent) -> serde_json::Value {
-    json!({
-        "process": &*who.label,
-        "node": &*who.node,
-        "op": event.call.op.word(),
-        "call": event.call.name(),
-        "collective": event.call.collective,
-        "file": event.file.as_deref(),
-        "offset": event.offset,
-        "end": event.end,
-        "len": event.len,
-        "moved": event.moved,
-        "start_ns": event.start_ns,
-        "took_ns": event.took_ns,
-        "errno": event.errno,
-        "kind": event.kind.map(kind_word),
-        "class": event.class,
-    })
 }

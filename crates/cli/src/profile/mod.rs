@@ -1,19 +1,17 @@
-//! What follows from a profile of a program's file accesses: `pario plan` and its kin.
-//!
-//! `source` opens a profile, whatever it is stored as, and hands out its operations one by one; each command has a
-//! module of its own.
+//! Commands on profiles of a program's file accesses: `pario profile`, `plan`, `advise` and `convert`.
 
 mod advise;
 mod convert;
 mod error;
 mod plan;
 mod record;
-mod source;
 
 use crate::env::Environment;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 pub use error::Error;
+use pario_profile::ProfileSource;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Subcommand)]
@@ -22,6 +20,23 @@ pub enum Command {
     Plan(plan::Arguments),
     Advise(advise::Arguments),
     Convert(convert::Arguments),
+}
+
+/// The arguments that name a profile.
+#[derive(Args)]
+struct SourceArguments {
+    /// A trace directory or file, a CSV table, a log of Darshan or what darshan-dxt-parser prints, or a plan
+    #[arg(value_name = "PROFILE")]
+    path: PathBuf,
+    /// Which job, if several left traces in one directory; 'all' for all of them [default: the latest]
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+}
+
+impl SourceArguments {
+    fn value(&self) -> ProfileSource {
+        ProfileSource { path: self.path.clone(), job: self.job.clone() }
+    }
 }
 
 /// Runs the subcommand.

@@ -1,11 +1,11 @@
 //! `pario plan`: where the chunks of a program's files are best kept.
 
-use super::Error;
-use super::source::Source;
+use super::error::complain;
+use super::{Error, SourceArguments};
 use clap::{Args, ValueEnum};
 use pario_placement::PlacementPlan;
-use pario_profile::rescale::{self, Ratio, RescaleTarget, Trend};
-use pario_profile::{Broadcast, Profile, Rule, make};
+use pario_profile::rescale::{self, RescaleTarget, Rescaling, Trend};
+use pario_profile::{Broadcast, Profile, ProfileSource, Rule, make};
 use pario_reports::{write_chunk_explanation, write_plan_json, write_plan_summary};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 #[command(after_help = NOTES)]
 pub struct Arguments {
     #[command(flatten)]
-    source: Source,
+    source: SourceArguments,
     /// Let a chunk of several processes be local to the one that does this share of its accesses, and of their bytes
     #[arg(long, value_name = "SHARE", value_parser = share)]
     dominance: Option<f64>,
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "process")]
     by: By,
     /// Make the plan for another size of the files, another number of ranks, or both
-    #[arg(long, value_name = "size=2x|size=64G|ranks=16", value_delimiter = ',', value_parser = rescaling)]
+    #[arg(long, value_name = "size=2x|size=64G|ranks=16", value_delimiter = ',', value_parser = Rescaling::parse)]
     rescale_to: Vec<Rescaling>,
     /// How the program grows, if the profile shows it wrongly or not at all
     #[arg(long, value_enum, value_name = "TREND", requires = "rescale_to", conflicts_with = "sample")]
@@ -100,18 +100,9 @@ enum Growth {
     LargerChunks,
 }
 
-/// The target of rescaling a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rescaling {
-    Factor(Ratio),
-    /// The bytes of the longest file.
-    Size(u64),
-    Ranks(u32),
-}
-
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<(), Error> {
-    let (mut plan, profile) = read(&arguments.source, arguments)?;
+    let (mut plan, profile) = read(&arguments.source.value(), arguments)?;
     if !arguments.rescale_to.is_empty() {
         plan = rescaled(&plan, arguments)?;
     }
@@ -133,12 +124,12 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
 }
 
 /// The plan, and the profile that it is made from unless it is a plan already.
-fn read(source: &Source, arguments: &Arguments) -> Result<(PlacementPlan, Option<Profile>), Error> {
+fn read(source: &ProfileSource, arguments: &Arguments) -> Result<(PlacementPlan, Option<Profile>), Error> {
     if let Some(plan) = source.plan()? {
         return Ok((plan, None));
     }
     let (profile, facts) = source.profile(arguments.by == By::Node)?;
-    facts.complain();
+    complain(&facts);
     let plan = make(&profile, rule(arguments), &source.path.display().to_string());
     Ok((plan, Some(profile)))
 }
@@ -156,20 +147,12 @@ fn rescaled(plan: &PlacementPlan, arguments: &Arguments) -> Result<PlacementPlan
         (Some(Growth::MoreChunks), _) => (Trend::MoreChunks, "as told".to_owned()),
         (Some(Growth::LargerChunks), _) => (Trend::LargerChunks, "as told".to_owned()),
         (None, Some(path)) => {
-            let (sample, _) = read(&Source::at(path), arguments)?;
+            let (sample, _) = read(&ProfileSource::at(path), arguments)?;
             (rescale::between(plan, &sample)?, format!("which {} shows", path.display()))
         }
         (None, None) => (rescale::shown(plan)?, "which this one profile suggests".to_owned()),
     };
-    let longest = plan.files.iter().filter_map(|file| file.chunks.last()).map(|chunk| chunk.end()).max();
-    let mut target = RescaleTarget { size: Ratio::ONE, ranks: None };
-    for rescaling in &arguments.rescale_to {
-        match *rescaling {
-            Rescaling::Factor(ratio) => target.size = ratio,
-            Rescaling::Size(to) => target.size = Ratio { to, of: longest.unwrap_or(1) },
-            Rescaling::Ranks(ranks) => target.ranks = Some(ranks),
-        }
-    }
+    let target = RescaleTarget::of(&arguments.rescale_to, plan);
     let rescaled = rescale::rescale(plan, trend, target)?;
     eprintln!("pario: rescaled by the trend {}, {why}", trend.word());
     Ok(rescaled)
@@ -180,48 +163,12 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "a share above 0.5 and up to 1 is needed".to_owned())
 }
 
-fn rescaling(text: &str) -> Result<Rescaling, String> {
-    let form = || "size=2x, size=64G or ranks=16 is the form".to_owned();
-    match text.split_once('=') {
-        Some(("ranks", ranks)) => {
-            ranks.parse().ok().filter(|&ranks| ranks > 0).map(Rescaling::Ranks).ok_or_else(form)
-        }
-        Some(("size", size)) => match size.strip_suffix('x') {
-            Some(factor) => ratio(factor).map(Rescaling::Factor).ok_or_else(form),
-            None => pario_trace::bytes(size).filter(|&size| size > 0).map(Rescaling::Size).ok_or_else(form),
-        },
-        _ => Err(form()),
-    }
-}
-
-/// A factor with up to nine decimals.
-fn ratio(text: &str) -> Option<Ratio> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 9 {
-        return None;
-    }
-    let of = 10u64.pow(part.len() as u32);
-    let part = if part.is_empty() { 0 } else { part.parse::<u64>().ok()? };
-    let to = whole.parse::<u64>().ok()?.checked_mul(of)?.checked_add(part)?;
-    (to > 0).then_some(Ratio { to, of })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rescalings_are_parsed() {
-        assert_eq!(rescaling("size=2x"), Ok(Rescaling::Factor(Ratio { to: 2, of: 1 })));
-        assert_eq!(rescaling("size=1.25x"), Ok(Rescaling::Factor(Ratio { to: 125, of: 100 })));
-        assert_eq!(rescaling("size=64G"), Ok(Rescaling::Size(64 << 30)));
-        assert_eq!(rescaling("ranks=16"), Ok(Rescaling::Ranks(16)));
-        for wrong in
-            ["", "size", "size=", "size=x", "size=0x", "size=-2x", "size=0", "ranks=0", "ranks=x", "time=2x"]
-        {
-            assert!(rescaling(wrong).is_err(), "{wrong}");
-        }
+    fn a_share_is_more_than_a_half() {
         assert!(
             share("0.5").is_err() && share("1.1").is_err() && share("x").is_err() && share("0.9").is_ok()
         );

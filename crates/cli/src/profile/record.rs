@@ -3,14 +3,13 @@
 //! It is `pario run` with `PARIO_TRACE=all` for the ranks. What the recording costs is what the ranks measured of it.
 
 use super::Error;
-use super::advise::stats_file;
 use crate::env::{Environment, JOB, STATS, TRACE};
 use crate::run;
-use crate::trace::select::Selection;
-use crate::trace::summary;
+use crate::trace::{select, summary};
 use clap::Args;
+use pario_profile::statistics_file;
 use pario_reports::text::duration;
-use pario_trace::{Actor, DEFAULT_DIR};
+use pario_trace::{Actor, DEFAULT_DIR, TraceSelection};
 use pario_types::round_size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -60,7 +59,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let mut extra = vec![(TRACE, format!("all,dir={name}").into()), (JOB, job.clone().into())];
     if !env.has(STATS) {
         // What Pario decided is not in the trace; 'pario advise' looks at it, too.
-        let stats = stats_file(&dir, &job);
+        let stats = statistics_file(&dir, &job);
         std::fs::create_dir_all(&dir).map_err(|e| Error::Unwritten(dir.clone(), e))?;
         extra.push((STATS, format!("json:{}", stats.display()).into()));
     }
@@ -77,8 +76,8 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 }
 
 fn report(dir: &Path, job: &str, took_ns: u64) -> Result<(), Error> {
-    let selection = Selection::of(dir, Some(job));
-    let mut merged = selection.open()?;
+    let selection = TraceSelection::of(dir, Some(job));
+    let mut merged = select::open(&selection)?;
     let mut counts: BTreeMap<(Actor, u32), u64> = BTreeMap::new();
     while let Some((source, _)) = merged.next() {
         let header = merged.sources[source].header();

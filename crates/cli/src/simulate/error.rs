@@ -1,49 +1,30 @@
-//! Why `pario simulate` could not do its work.
+//! Errors of `pario simulate`.
 
 use pario_simulate::Machine;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-#[derive(Debug)]
+/// Why `pario simulate` could not do its work.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The simulation cannot run this workload or this setup.
-    Simulation(pario_simulate::Error),
+    #[error(transparent)]
+    Simulation(#[from] pario_simulate::Error),
     /// The machine has no number of that name.
+    #[error("the machine has no number {0:?}; did you mean {near:?}? --machine lists them", near = nearest_number(.0))]
     UnknownNumber(String),
-    /// The trace's directory could not be listed.
-    Unlisted(PathBuf, io::Error),
-    /// A trace gave nothing.
-    Trace(pario_trace::TraceReadError),
+    /// There is no trace to read.
+    #[error(transparent)]
+    Trace(#[from] pario_trace::TraceSelectionError),
     /// A file of results could not be written.
-    Unwritten(PathBuf, io::Error),
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    Unwritten(PathBuf, #[source] io::Error),
     /// The output could not be written.
-    Output(io::Error),
+    #[error("cannot write the output: {0}")]
+    Output(#[source] io::Error),
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Simulation(e) => e.fmt(f),
-            Error::UnknownNumber(name) => {
-                let near = Machine::NUMBERS
-                    .iter()
-                    .min_by_key(|n| strsim::levenshtein(n.name, name))
-                    .map_or("", |n| n.name);
-                write!(f, "the machine has no number {name:?}; did you mean {near:?}? --machine lists them")
-            }
-            Error::Unlisted(path, e) => {
-                write!(f, "no trace in {}: {e}; a run with PARIO_TRACE=all makes one", path.display())
-            }
-            Error::Trace(e) => e.fmt(f),
-            Error::Unwritten(path, e) => write!(f, "cannot write {}: {e}", path.display()),
-            Error::Output(e) => write!(f, "cannot write the output: {e}"),
-        }
-    }
-}
-
-impl From<pario_simulate::Error> for Error {
-    fn from(e: pario_simulate::Error) -> Error {
-        Error::Simulation(e)
-    }
+fn nearest_number(name: &str) -> &'static str {
+    let nearest = Machine::NUMBERS.iter().min_by_key(|number| strsim::levenshtein(number.name, name));
+    nearest.map_or("", |number| number.name)
 }

@@ -5,10 +5,10 @@
 
 use super::error::Error;
 use pario_simulate::{FileSpan, RecordedCalls, Workload};
-use pario_trace::{Actor, TracedOp, read};
+use pario_trace::{Actor, TraceSelectionError, TracedOp, read, trace_files};
 use pario_types::FileId;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The spans of each rank in one call.
 type Spans = BTreeMap<u32, FileSpan>;
@@ -18,8 +18,8 @@ pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
     let wanted = if write { TracedOp::Write } else { TracedOp::Read };
     let mut files: BTreeMap<String, BTreeMap<usize, (u64, Spans)>> = BTreeMap::new();
     let mut ranks = 0;
-    for file in files_of(Path::new(path))? {
-        let mut reader = read(&file).map_err(Error::Trace)?;
+    for file in trace_files(Path::new(path))? {
+        let mut reader = read(&file).map_err(TraceSelectionError::from)?;
         if reader.header().actor != Actor::Task {
             continue;
         }
@@ -54,20 +54,4 @@ pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
         recorded.call(file, spans);
     }
     Ok(Workload::recorded("trace", recorded)?)
-}
-
-fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let unlisted = |e| Error::Unlisted(path.to_owned(), e);
-    if !std::fs::metadata(path).map_err(unlisted)?.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unlisted)? {
-        let path = entry.map_err(unlisted)?.path();
-        if path.extension().is_some_and(|e| e == "ptrace") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

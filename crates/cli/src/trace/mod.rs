@@ -5,11 +5,8 @@ mod show;
 pub mod summary;
 
 use clap::{Args, Subcommand};
-use pario_trace::TraceReadError;
-use select::Selection;
-use std::fmt;
+use pario_trace::TraceSelectionError;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Look at the operations that a run recorded.
@@ -46,20 +43,14 @@ enum Command {
 }
 
 /// Why `pario trace` could not do its work.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A directory or file is not there or cannot be listed.
-    Unlisted(PathBuf, io::Error),
-    /// A directory without trace files.
-    Empty(PathBuf),
-    /// A file gave no trace.
-    Unread(TraceReadError),
-    /// No operation is called so.
-    UnknownOp(String),
-    /// No file is of that job; the jobs there are.
-    UnknownJob(String, Vec<String>),
+    /// There is no trace to read.
+    #[error(transparent)]
+    Selection(#[from] TraceSelectionError),
     /// The output could not be written.
-    Output(io::Error),
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
 }
 
 /// Runs the subcommand.
@@ -72,40 +63,5 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         // A reader that has closed the pipe has seen enough.
         Err(Error::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         other => other.map(|()| ExitCode::SUCCESS),
-    }
-}
-
-impl From<io::Error> for Error {
-    fn from(e: io::Error) -> Error {
-        Error::Output(e)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Unlisted(path, e) if e.kind() == io::ErrorKind::NotFound => {
-                write!(f, "no trace in {}: {e}; a run with PARIO_TRACE=all makes one", path.display())
-            }
-            Error::Unlisted(path, e) => write!(f, "cannot look into {}: {e}", path.display()),
-            Error::Empty(path) => {
-                write!(
-                    f,
-                    "no trace files (*.ptrace) in {}; a run with PARIO_TRACE=all makes some",
-                    path.display()
-                )
-            }
-            Error::Unread(e) => e.fmt(f),
-            Error::UnknownOp(word) => {
-                write!(
-                    f,
-                    "no operation is called {word:?}; examples: write, write_at_all, iread, open, set_view"
-                )
-            }
-            Error::UnknownJob(word, jobs) => {
-                write!(f, "no trace is of job {word:?}; there are: {}", jobs.join(", "))
-            }
-            Error::Output(e) => write!(f, "cannot write the output: {e}"),
-        }
     }
 }

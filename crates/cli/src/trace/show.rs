@@ -1,10 +1,9 @@
 //! `pario trace show`: one line per operation.
 
-use super::{Error, Selection};
+use super::Error;
+use super::select::{self, Selection};
 use clap::Args;
-use pario_reports::text::printable;
-use pario_trace::{TraceEvent, TraceHeader, kind_word};
-use serde_json::{Value, json};
+use pario_reports::{trace_heading, trace_line, trace_object};
 use std::io::{self, BufWriter, Write};
 
 /// Show recorded operations, one line each, in the order in which they ended.
@@ -36,89 +35,22 @@ Examples:
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<(), Error> {
-    let mut merged = arguments.selection.open()?;
+    let mut merged = select::open(&arguments.selection.value())?;
     let mut output = BufWriter::new(io::stdout().lock());
     let began = merged.began_ns();
     if !arguments.json {
-        writeln!(
-            output,
-            "{:>12}  {:9} {:18} {:>13}  {:>25} {:>11}  file",
-            "seconds", "who", "call", "bytes", "range", "µs"
-        )?;
+        writeln!(output, "{}", trace_heading())?;
     }
     for _ in 0..arguments.limit.unwrap_or(usize::MAX) {
         let Some((source, event)) = merged.next() else { break };
         let header = merged.sources[source].header();
         if arguments.json {
-            writeln!(output, "{}", object(header, &event))?;
+            writeln!(output, "{}", trace_object(header, &event))?;
         } else {
-            writeln!(output, "{}", line(header, &event, began))?;
+            writeln!(output, "{}", trace_line(header, &event, began))?;
         }
     }
     output.flush()?;
-    merged.complain();
+    select::complain(&merged);
     Ok(())
-}
-
-fn line(header: &TraceHeader, event: &TraceEvent, began: u64) -> String {
-    let on_bytes = event.len > 0 || event.call.op.on_bytes();
-    let bytes = match (on_bytes, event.is_short()) {
-        (false, _) => "-".to_owned(),
-        (true, false) => event.moved.to_string(),
-        (true, true) => format!("{}/{}", event.moved, event.len),
-    };
-    let range = if on_bytes { format!("{}..{}", event.offset, event.end) } else { "-".to_owned() };
-    let mut line = format!(
-        "{:12.6}  {:9} {:18} {bytes:>13}  {range:>25} {:11.1}  {}",
-        event.start_ns.saturating_sub(began) as f64 / 1e9,
-        format!("{} {}", header.actor, header.rank),
-        event.call.name(),
-        event.took_ns as f64 / 1e3,
-        printable(event.file.as_deref().unwrap_or("-")),
-    );
-    if let Some(rank) = event.on_behalf_of {
-        line += &format!("  for rank {rank}");
-    }
-    line + &wrong(event)
-}
-
-/// What went wrong, with two spaces before it.
-fn wrong(event: &TraceEvent) -> String {
-    let mut parts = Vec::new();
-    parts.extend(event.kind.map(kind_word));
-    if event.errno != 0 {
-        parts.push(io::Error::from_raw_os_error(event.errno).to_string());
-    }
-    if event.class != 0 {
-        parts.push(format!("MPI class {}", event.class));
-    }
-    if parts.is_empty() && event.is_short() {
-        parts.push("short".to_owned());
-    }
-    if parts.is_empty() { String::new() } else { format!("  {}", parts.join(", ")) }
-}
-
-fn object(header: &TraceHeader, event: &TraceEvent) -> Value {
-    json!({
-        "actor": header.actor.word(),
-        "rank": header.rank,
-        "host": header.host,
-        "job": header.job,
-        "op": event.call.op.word(),
-        "call": event.call.name(),
-        "place": event.call.place.word(),
-        "collective": event.call.collective,
-        "pace": event.call.pace.word(),
-        "file": event.file.as_deref(),
-        "offset": event.offset,
-        "end": event.end,
-        "len": event.len,
-        "moved": event.moved,
-        "start_ns": event.start_ns,
-        "took_ns": event.took_ns,
-        "errno": event.errno,
-        "kind": event.kind.map(kind_word),
-        "class": event.class,
-        "on_behalf_of": event.on_behalf_of,
-    })
 }

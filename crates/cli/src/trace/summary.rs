@@ -1,11 +1,10 @@
 //! `pario trace summary`: recorded operations in numbers, per file and call.
 
-use super::select::{Merged, Source};
-use super::{Error, Selection};
+use super::Error;
+use super::select::{self, Selection};
 use clap::Args;
 use pario_reports::TraceSummary;
-use pario_trace::TraceHeader;
-use serde_json::{Value, json};
+use pario_trace::TraceSelection;
 use std::io::{self, Write};
 
 /// Sum up recorded operations per file and call: counts, bytes, times, sizes, errors.
@@ -31,38 +30,15 @@ Examples:
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<(), Error> {
-    write(&arguments.selection, arguments.json, &mut io::stdout().lock())
+    write(&arguments.selection.value(), arguments.json, &mut io::stdout().lock())
 }
 
 /// Writes the summary, and prints on standard error what is wrong with the traces.
-pub fn write(selection: &Selection, json: bool, output: &mut impl Write) -> Result<(), Error> {
-    let mut merged = selection.open()?;
-    let mut summary = TraceSummary::default();
-    while let Some((source, event)) = merged.next() {
-        let &TraceHeader { actor, rank, .. } = merged.sources[source].header();
-        summary.add(actor, rank, &event);
-    }
-    let text = if json { format!("{:#}\n", object(&merged, &summary)) } else { summary.text() };
+pub fn write(selection: &TraceSelection, json: bool, output: &mut impl Write) -> Result<(), Error> {
+    let mut merged = select::open(selection)?;
+    let summary = TraceSummary::of(&mut merged);
+    let text = if json { format!("{:#}\n", summary.object(&merged)) } else { summary.text() };
     output.write_all(text.as_bytes())?;
-    merged.complain();
+    select::complain(&merged);
     Ok(())
-}
-
-fn object(merged: &Merged, summary: &TraceSummary) -> Value {
-    let traces: Vec<Value> = merged.sources.iter().map(trace_object).collect();
-    json!({ "span_ns": summary.span_ns(), "files": summary.files_object(), "traces": traces })
-}
-
-fn trace_object(source: &Source) -> Value {
-    let header = source.header();
-    json!({
-        "path": source.path.display().to_string(),
-        "actor": header.actor.word(),
-        "rank": header.rank,
-        "host": header.host,
-        "job": header.job,
-        "mode": header.mode.word(),
-        "lost": source.reader.lost(),
-        "ending": source.reader.ending().map(ToString::to_string),
-    })
 }

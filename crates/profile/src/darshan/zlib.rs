@@ -1,20 +1,19 @@
 //! zlib streams (RFC 1950): any are read, and those that are written consist of stored blocks, so that their size is
-//! known before what is in them.
+//! known before what is in them. (flate2 does not promise the size of its stored blocks.)
 
-use miniz_oxide::inflate::stream::{InflateState, MinReset, inflate};
-use miniz_oxide::{DataFormat, MZFlush, MZStatus};
+use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, BufRead, Read, Write};
 
 /// What is in streams that follow each other.
 pub struct Unpacked<R> {
     input: R,
-    state: Box<InflateState>,
+    state: Decompress,
     in_stream: bool,
 }
 
 impl<R: BufRead> Unpacked<R> {
     pub fn new(input: R) -> Unpacked<R> {
-        Unpacked { input, state: InflateState::new_boxed(DataFormat::Zlib), in_stream: false }
+        Unpacked { input, state: Decompress::new(true), in_stream: false }
     }
 }
 
@@ -29,18 +28,23 @@ impl<R: BufRead> Read for Unpacked<R> {
             if is_end && !self.in_stream {
                 return Ok(0);
             }
-            let done = inflate(&mut self.state, input, output, MZFlush::None);
-            self.input.consume(done.bytes_consumed);
-            self.in_stream |= done.bytes_consumed > 0;
-            if done.status == Ok(MZStatus::StreamEnd) {
-                self.state.reset_as(MinReset);
-                self.in_stream = false;
-            } else if done.bytes_written == 0 && done.bytes_consumed == 0 {
-                let kind = if is_end { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
-                return Err(kind.into());
+            let (read, written) = (self.state.total_in(), self.state.total_out());
+            let status = self.state.decompress(input, output, FlushDecompress::None);
+            let consumed = (self.state.total_in() - read) as usize;
+            let produced = (self.state.total_out() - written) as usize;
+            self.input.consume(consumed);
+            self.in_stream |= consumed > 0;
+            match status {
+                Ok(Status::StreamEnd) => {
+                    self.state.reset(true);
+                    self.in_stream = false;
+                }
+                Ok(_) if consumed > 0 || produced > 0 => {}
+                Ok(_) if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => return Err(io::ErrorKind::InvalidData.into()),
             }
-            if done.bytes_written > 0 {
-                return Ok(done.bytes_written);
+            if produced > 0 {
+                return Ok(produced);
             }
         }
     }
@@ -110,9 +114,15 @@ impl<W: Write> Stored<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use miniz_oxide::deflate::compress_to_vec_zlib;
+    use flate2::{Compression, write::ZlibEncoder};
     use proptest::prelude::*;
     use std::io::BufReader;
+
+    fn compress(data: &[u8], level: u8) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(level.into()));
+        encoder.write_all(data).expect("memory takes it");
+        encoder.finish().expect("memory takes it")
+    }
 
     /// What is in a zlib stream of stored blocks, everything checked.
     fn unpacked(stream: &[u8]) -> Vec<u8> {
@@ -163,7 +173,7 @@ mod tests {
             input in 1usize..200,
             output in 1usize..200,
         ) {
-            let packed: Vec<u8> = parts.iter().flat_map(|(part, level)| compress_to_vec_zlib(part, *level)).collect();
+            let packed: Vec<u8> = parts.iter().flat_map(|(part, level)| compress(part, *level)).collect();
             let wanted: Vec<u8> = parts.into_iter().flat_map(|(part, _)| part).collect();
             let mut unpacked = Unpacked::new(BufReader::with_capacity(input, &packed[..]));
             let (mut seen, mut part) = (Vec::<u8>::new(), vec![0; output]);
@@ -181,7 +191,7 @@ mod tests {
         fn damage_is_no_panic_and_no_success(
             data in prop::collection::vec(any::<u8>(), 1..3000), place in any::<prop::sample::Index>(), cut in any::<bool>(),
         ) {
-            let mut packed = compress_to_vec_zlib(&data, 6);
+            let mut packed = compress(&data, 6);
             let place = place.index(packed.len());
             if cut {
                 packed.truncate(place);
