@@ -7,13 +7,13 @@
 use crate::contender::{Contender, order};
 use crate::error::Error;
 use crate::results::{ComparisonResults, ContenderSeries};
-use pario_workloads::{Ranks, Workload, WorkloadReport, workload};
+use pario_workloads::{Ranks, WorkloadInfo, WorkloadReport, workload};
 
 /// One workload on a number of ranks.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The workload.
-    pub workload: &'static Workload,
+    pub workload: &'static WorkloadInfo,
     /// The name of its preset.
     pub preset: &'static str,
     /// The number of ranks.

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pario_mpi_host::{Host, host};
-use pario_mpiio::{Error, File, Result, env, handles, is_forked, tracing, warn, watch_forks};
+use pario_mpiio::{Error, MpiFile, Result, env, handles, is_forked, tracing, warn, watch_forks};
 use pario_trace::{StatsTo, TracedOp, counters};
 use pario_types::ErrorKind;
 
@@ -107,7 +107,7 @@ pub(crate) fn on_file(
     host: &'static Host,
     name: &'static str,
     handle: usize,
-    f: impl FnOnce(&Arc<File>) -> Result<()>,
+    f: impl FnOnce(&Arc<MpiFile>) -> Result<()>,
 ) -> c_int {
     let file = handles::get(handle);
     let handler = file.as_deref().map_or_else(|_| errhandler::of_null(host), |f| errhandler::of(host, f));
@@ -156,10 +156,10 @@ impl ControlCall {
         Some(ControlCall { op, collective })
     }
 
-    fn record(&self, host: &'static Host, file: Option<&File>, start: Instant, outcome: &Result<()>) {
+    fn record(&self, host: &'static Host, file: Option<&MpiFile>, start: Instant, outcome: &Result<()>) {
         let failure = outcome.as_ref().err();
         let class = failure.map_or(0, |e| host.class(e.kind()));
-        tracing::record_control(self.op, self.collective, file.map(File::trace_id), start, failure, class);
+        tracing::record_control(self.op, self.collective, file.map(MpiFile::trace_id), start, failure, class);
     }
 }
 

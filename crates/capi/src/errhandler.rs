@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pario_mpi_host::{ErrhandlerHandle, Host};
-use pario_mpiio::{Error, File, Result, handles, warn};
+use pario_mpiio::{Error, MpiFile, Result, handles, warn};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, on_file, on_null, unserved};
@@ -60,7 +60,7 @@ pub(crate) fn of_null(host: &Host) -> usize {
 }
 
 /// The raw handle of a file's handler.
-pub(crate) fn of(host: &Host, file: &File) -> usize {
+pub(crate) fn of(host: &Host, file: &MpiFile) -> usize {
     or_errors_return(host, file.error_handler_word().load(Ordering::Relaxed))
 }
 
@@ -83,14 +83,14 @@ fn drop_reference(host: &'static Host, raw: usize) -> Result<()> {
 }
 
 /// Makes a new file inherit the handler of MPI_FILE_NULL.
-pub(crate) fn inherit(host: &'static Host, file: &File) {
+pub(crate) fn inherit(host: &'static Host, file: &MpiFile) {
     let raw = of_null(host);
     retain(raw);
     file.error_handler_word().store(raw, Ordering::Relaxed);
 }
 
 /// Releases the handler of a closed file.
-pub(crate) fn release(host: &'static Host, file: &File) {
+pub(crate) fn release(host: &'static Host, file: &MpiFile) {
     let raw = file.error_handler_word().swap(0, Ordering::Relaxed);
     if let Err(e) = drop_reference(host, raw) {
         warn(&format!("an error handler cannot be freed: {e}"));

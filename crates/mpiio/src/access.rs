@@ -14,7 +14,7 @@ use pario_types::ErrorKind;
 
 use crate::datarep::{ConversionFunctions, Datarep};
 use crate::error::{Error, Result};
-use crate::file::{File, Split};
+use crate::file::{MpiFile, Split};
 use crate::file_view::{FileView, file_pattern};
 use crate::io_thread::{self, Completion};
 use crate::rank_context::RankContext;
@@ -99,13 +99,13 @@ pub(crate) enum ValueCoding {
     User(Arc<dyn ConversionFunctions>, u64),
 }
 
-impl File {
+impl MpiFile {
     /// A blocking access. Returns the number of bytes of the program's buffer that were moved.
     ///
     /// In a collective access all ranks learn whether all succeeded, so a rank with invalid arguments passes its error
     /// in place of the operand.
     pub fn access(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         coordination: Coordination,
@@ -126,7 +126,7 @@ impl File {
 
     /// Starts a nonblocking access. Sync or close reports a failure that occurs after this call.
     pub fn start(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         coordination: Coordination,
@@ -164,7 +164,7 @@ impl File {
 
     /// Begins a split collective access. It begins on all ranks or on none.
     pub fn begin(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         operand: Result<Operand>,
@@ -185,7 +185,7 @@ impl File {
     }
 
     /// Ends the split collective access that was begun by the matching call with the same buffer.
-    pub fn end(self: &Arc<File>, d: Direction, positioning: Positioning, base: usize) -> Result<u64> {
+    pub fn end(self: &Arc<MpiFile>, d: Direction, positioning: Positioning, base: usize) -> Result<u64> {
         let split = self.take_split(|split| {
             if split.direction != d || split.positioning != positioning_kind(positioning) {
                 return Err(Error::Usage(
@@ -206,7 +206,7 @@ impl File {
 
     /// Runs an access on the I/O thread.
     pub(crate) fn launch(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         access: DataAccess,
         on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<Completion> {
@@ -228,7 +228,7 @@ impl File {
 
     /// Checks the arguments, finds the position and moves the file pointer.
     fn prepare_access(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         coordination: Coordination,
@@ -376,7 +376,7 @@ impl DataAccess {
     }
 }
 
-impl File {
+impl MpiFile {
     /// Adds an access and its bytes to the counters.
     pub(crate) fn count_moved(&self, write: bool, moved: u64) {
         let (counters, stats) = (counters(), &self.stats);

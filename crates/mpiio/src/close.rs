@@ -7,7 +7,7 @@ use pario_trace::{FileReport, StatsTo};
 
 use crate::env::{env, warn};
 use crate::error::Result;
-use crate::file::File;
+use crate::file::MpiFile;
 use crate::file_name::FileName;
 use crate::handles;
 use crate::storage::{Storage, count_server_requests};
@@ -35,7 +35,7 @@ pub fn close(handle: usize) -> Result<()> {
     outcome
 }
 
-impl File {
+impl MpiFile {
     /// Stores what this rank wrote, and returns the error if that fails.
     fn flush_at_close(&self) -> Result<()> {
         match self.opened() {

@@ -19,7 +19,7 @@ use pario_types::ErrorKind;
 use crate::access::{Coordination, DataAccess, Direction, Positioning, Synchronism, ValueCoding};
 use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
-use crate::file::File;
+use crate::file::MpiFile;
 use crate::io_thread::{Completion, IoThread};
 use crate::rank_context::RankContext;
 use crate::tracing::TracedAccess;
@@ -35,7 +35,7 @@ pub(crate) struct CollectiveAccess {
 
 impl CollectiveAccess {
     pub fn new(
-        file: &Arc<File>,
+        file: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         synchronism: Synchronism,
@@ -163,10 +163,10 @@ impl CollectiveAccess {
     }
 }
 
-impl File {
+impl MpiFile {
     /// A blocking collective access.
     pub(crate) fn access_collectively(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         job: Result<DataAccess>,
@@ -182,7 +182,7 @@ impl File {
     /// Begins a split access. It fails on all ranks if the arguments of one are invalid. The rest runs in the
     /// background if possible.
     pub(crate) fn begin_collectively(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         job: Result<DataAccess>,
@@ -207,7 +207,7 @@ impl File {
     /// Starts a nonblocking collective access. A rank with invalid arguments gets its error at once; the other ranks
     /// get an error with their requests.
     pub(crate) fn start_collectively(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
         job: Result<DataAccess>,
@@ -236,7 +236,7 @@ impl File {
     }
 
     fn start_access(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         access: CollectiveAccess,
         on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<dyn Pending> {
@@ -254,7 +254,7 @@ impl File {
 
     /// Completes an access on the group's thread if that needs no call of the host MPI, else here.
     fn continue_in_background(
-        self: &Arc<File>,
+        self: &Arc<MpiFile>,
         mut access: CollectiveAccess,
         on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<Completion> {
@@ -275,7 +275,11 @@ impl File {
     }
 
     /// Queues an access. The program's MPI calls on its request step it.
-    fn queue_access(self: &Arc<File>, access: CollectiveAccess, on_complete: OnComplete) -> Arc<dyn Pending> {
+    fn queue_access(
+        self: &Arc<MpiFile>,
+        access: CollectiveAccess,
+        on_complete: OnComplete,
+    ) -> Arc<dyn Pending> {
         counters().background.add(1);
         let completion = Completion::running();
         let queued = QueuedAccess { access, completion: completion.clone(), on_complete: Some(on_complete) };
@@ -284,7 +288,7 @@ impl File {
     }
 
     /// A collective access to a file with one rank.
-    fn access_single_rank(self: &Arc<File>, d: Direction, job: Result<DataAccess>) -> Result<u64> {
+    fn access_single_rank(self: &Arc<MpiFile>, d: Direction, job: Result<DataAccess>) -> Result<u64> {
         let job = job?;
         let stats = &self.stats;
         match d {
@@ -388,7 +392,7 @@ impl QueuedAccess {
 
 /// The request of a queued access.
 struct QueuedRequest {
-    file: Arc<File>,
+    file: Arc<MpiFile>,
     completion: Arc<Completion>,
 }
 

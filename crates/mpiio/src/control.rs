@@ -8,7 +8,7 @@ use pario_types::{ErrorKind, Offset};
 
 use crate::datarep::Datarep;
 use crate::error::{Error, Result};
-use crate::file::{File, ViewTypes};
+use crate::file::{MpiFile, ViewTypes};
 use crate::file_group::MustMatch;
 use crate::file_view::{FileView, file_pattern};
 use crate::info::{HINTS_DIFFER, apply_info, common_digest, if_develop};
@@ -59,9 +59,9 @@ pub enum Whence {
     End,
 }
 
-impl File {
+impl MpiFile {
     /// Sets the view. Collective: one agreement, and a second one only if the shared pointer has been used.
-    pub fn set_view(self: &Arc<File>, request: ViewRequest) -> Result<()> {
+    pub fn set_view(self: &Arc<MpiFile>, request: ViewRequest) -> Result<()> {
         let mine = self.prepare_view(request);
         let (extent, rep, holes) = match &mine {
             Ok((file_view, ..)) => {

@@ -16,7 +16,7 @@ use pario_types::{ErrorKind, digest};
 
 use crate::env::env;
 use crate::error::{Error, Result};
-use crate::file::File;
+use crate::file::MpiFile;
 use crate::file_group::MustMatch;
 use crate::node::{node_key, random_id};
 use crate::settings::{agents, prefetch, shipping_unit, uses_data_shipping};
@@ -58,7 +58,7 @@ impl ShippingTerms {
     }
 }
 
-impl File {
+impl MpiFile {
     /// The data shipping session, if there is one.
     pub(crate) fn shipping_session(&self) -> Option<Arc<ShippingSession>> {
         self.shipping.lock().clone()

@@ -31,7 +31,7 @@ use crate::shared_counter::SharedCounter;
 use crate::storage::Storage;
 
 /// An open file on one rank.
-pub struct File {
+pub struct MpiFile {
     pub(crate) group: Arc<FileGroup>,
     amode: Amode,
     raw_amode: i32,
@@ -99,14 +99,14 @@ pub(crate) struct Parts {
     pub start: i64,
 }
 
-impl File {
-    pub(crate) fn new(parts: Parts) -> File {
+impl MpiFile {
+    pub(crate) fn new(parts: Parts) -> MpiFile {
         let byte = parts.group.host.byte();
         let sole = parts.group.size == 1 && parts.amode.unique_open;
         let stagger = (parts.group.rank, parts.group.size);
         let tuning =
             AccessTuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
-        File {
+        MpiFile {
             facts: parts.facts,
             costs: Mutex::default(),
             shipping: Mutex::new(None),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
-use crate::file::File;
+use crate::file::MpiFile;
 
 const MARK: usize = 0x5041_5249; // "PARI"
 const MARK_SHIFT: u32 = 32;
@@ -18,7 +18,7 @@ const MAX_FILES: usize = 0xffff;
 
 struct Slot {
     generation: u16,
-    file: Option<Arc<File>>,
+    file: Option<Arc<MpiFile>>,
 }
 
 static TABLE: RwLock<Vec<Slot>> = RwLock::new(Vec::new());
@@ -44,7 +44,7 @@ fn slot_of(handle: usize) -> Option<(usize, u16)> {
 }
 
 /// Adds an open file to the table and returns its handle.
-pub fn insert(file: Arc<File>) -> Result<usize> {
+pub fn insert(file: Arc<MpiFile>) -> Result<usize> {
     let mut slots = table_mut();
     let free = slots.iter().position(|slot| slot.file.is_none());
     let slot = match free {
@@ -60,11 +60,11 @@ pub fn insert(file: Arc<File>) -> Result<usize> {
 }
 
 /// The open file of a handle.
-pub fn get(raw: usize) -> Result<Arc<File>> {
+pub fn get(raw: usize) -> Result<Arc<MpiFile>> {
     find(raw).ok_or(Error::Usage(ErrorKind::File, "the file handle is not that of an open file"))
 }
 
-fn find(raw: usize) -> Option<Arc<File>> {
+fn find(raw: usize) -> Option<Arc<MpiFile>> {
     let (slot, generation) = slot_of(raw)?;
     let slots = table();
     let slot = slots.get(slot)?;
@@ -103,7 +103,7 @@ pub fn from_fortran(number: i32) -> Option<usize> {
 }
 
 /// All open files.
-pub(crate) fn all() -> Vec<Arc<File>> {
+pub(crate) fn all() -> Vec<Arc<MpiFile>> {
     table().iter().filter_map(|slot| slot.file.clone()).collect()
 }
 

@@ -43,7 +43,7 @@ pub use control::{Displacement, ViewInForce, ViewRequest, Whence};
 pub use datarep::{ConversionFunctions, Datarep, register as register_datarep};
 pub use env::{Env, env, warn};
 pub use error::{Error, Result};
-pub use file::File;
+pub use file::MpiFile;
 pub use io_thread::Completion;
 pub use open::{OpenRequest, open};
 pub use pario_client::{is_forked, watch_forks};

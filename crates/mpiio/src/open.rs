@@ -20,7 +20,7 @@ use pario_types::{ErrorKind, Strategy, Toggle, fnv1a};
 use crate::amode::{Amode, AmodeBits};
 use crate::env::{env, warn};
 use crate::error::{Error, Result};
-use crate::file::{File, LazyStorage, Parts};
+use crate::file::{LazyStorage, MpiFile, Parts};
 use crate::file_group::{FileGroup, MustMatch};
 use crate::file_name::FileName;
 use crate::info::{HINTS_DIFFER, apply_info, common_digest, if_develop};
@@ -44,7 +44,7 @@ pub struct OpenRequest {
 }
 
 /// Opens a file on all ranks of `comm`. Collective.
-pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc<File>> {
+pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc<MpiFile>> {
     let group = FileGroup::acquire(host, comm)?;
     let opened = Opening::agree_on_arguments(&group, request).and_then(Opening::finish);
     let (parts, ships) = match opened {
@@ -55,7 +55,7 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
         }
     };
     counters().opens.add(1);
-    let file = Arc::new(File::new(parts));
+    let file = Arc::new(MpiFile::new(parts));
     file.group.share_view(&file.file_view().view)?;
     if ships && let Err(e) = file.restart_shipping() {
         drop(file.stop_shipping());

@@ -7,10 +7,10 @@
 
 use pario_hints::Hints;
 
-use crate::file::File;
+use crate::file::MpiFile;
 use crate::info::apply_info;
 
-impl File {
+impl MpiFile {
     /// Applies the prefetch hints of an info object that the program has passed.
     pub(crate) fn apply_prefetch_info(&self, info: &[(String, String)]) {
         let mut passed = Hints::new();

@@ -14,12 +14,12 @@ use crate::access::ValueCoding;
 use crate::convert;
 use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
-use crate::file::File;
+use crate::file::MpiFile;
 use crate::storage::count_server_requests;
 
 /// The file of an access and the other ranks, as one rank uses them.
 pub(crate) struct RankContext {
-    pub file: Arc<File>,
+    pub file: Arc<MpiFile>,
     /// Whether this rank caches the windows that it accesses.
     pub owned: bool,
     pub coder: ValueCoding,

@@ -14,7 +14,7 @@
 //! all readers at once.
 
 use crate::profile::Profile;
-use crate::sweep::{Fetched, Run, Swept, sweep};
+use crate::sweep::{ByteRun, Fetched, Swept, sweep};
 use pario_placement::{Chunk, GroupId, Placement, PlacementPlan, PlannedFile, ProcessGroup};
 
 /// How chunks are placed.
@@ -46,7 +46,7 @@ pub fn make(profile: &Profile, rule: Rule, from: &str) -> PlacementPlan {
         by_time.extend(runs.iter().zip(0..).map(|(run, chunk)| (run.first, file as u32, chunk)));
     }
     by_time.sort_unstable();
-    let chunk = |run: &Run| {
+    let chunk = |run: &ByteRun| {
         let group = &groups[run.group as usize];
         let placement = place(group, run, rule);
         Chunk {
@@ -71,7 +71,7 @@ pub fn make(profile: &Profile, rule: Rule, from: &str) -> PlacementPlan {
     PlacementPlan { from: from.to_owned(), processes: profile.processes.clone(), groups, files }
 }
 
-fn place(group: &ProcessGroup, run: &Run, rule: Rule) -> Placement {
+fn place(group: &ProcessGroup, run: &ByteRun, rule: Rule) -> Placement {
     let dominates = |share| rule.dominance.is_some_and(|least| share >= least);
     let others = group.users.len() as u128 - 1;
     let is_dear = || {
@@ -90,12 +90,12 @@ fn place(group: &ProcessGroup, run: &Run, rule: Rule) -> Placement {
 }
 
 /// Bytes that the one who writes a run sends if each user has a copy.
-fn sent(group: &ProcessGroup, run: &Run) -> u64 {
+fn sent(group: &ProcessGroup, run: &ByteRun) -> u64 {
     run.written.saturating_mul(group.users.len() as u64 - 1)
 }
 
 /// Bytes that go between nodes when the run is placed so.
-fn moved(group: &ProcessGroup, run: &Run, placement: Placement) -> u64 {
+fn moved(group: &ProcessGroup, run: &ByteRun, placement: Placement) -> u64 {
     let moved = match (placement, run.weighed) {
         (Placement::Local(_), None) | (Placement::Duplicate, _) => 0,
         (Placement::Local(holder), Some(weighed)) if holder == weighed.heaviest => weighed.others,

@@ -15,7 +15,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// A longest run of bytes that the same processes use in the same way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct ByteRun {
     /// Its first byte.
     pub offset: u64,
     /// How many there are.
@@ -65,7 +65,7 @@ pub struct Swept {
     /// The sets of processes that use chunks.
     pub groups: Vec<ProcessGroup>,
     /// For each file its chunks in the order of offsets.
-    pub files: Vec<Vec<Run>>,
+    pub files: Vec<Vec<ByteRun>>,
 }
 
 /// Sweeps all files; with `weigh` it is also told how much each chunk is used by whom.
@@ -234,7 +234,7 @@ impl Point {
         starts: &[(u64, u32)],
         ends: &[(u64, u32)],
         signatures: &mut Signatures,
-    ) -> Vec<Run> {
+    ) -> Vec<ByteRun> {
         let mut runs = Vec::new();
         let mut current: Option<Current> = None;
         let (mut begun, mut ended) = (0, 0);
@@ -371,8 +371,8 @@ impl Point {
     }
 
     /// The run that ends at the point.
-    fn close(&mut self, run: &Current, groups: &[ProcessGroup]) -> Run {
-        Run {
+    fn close(&mut self, run: &Current, groups: &[ProcessGroup]) -> ByteRun {
+        ByteRun {
             offset: run.offset,
             length: self.at - run.offset,
             group: run.group,

@@ -17,4 +17,4 @@ pub use build::{Error, build};
 pub use report::{
     SizedFile, WorkloadDescription, WorkloadOutcome, WorkloadPlace, WorkloadReport, WorkloadTally,
 };
-pub use table::{Preset, Ranks, WORKLOADS, Workload, workload};
+pub use table::{Preset, Ranks, WORKLOADS, WorkloadInfo, workload};

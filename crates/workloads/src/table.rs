@@ -3,7 +3,7 @@
 
 /// A workload.
 #[derive(Debug)]
-pub struct Workload {
+pub struct WorkloadInfo {
     /// What it is called.
     pub name: &'static str,
     /// What it does.
@@ -56,7 +56,7 @@ impl Ranks {
 }
 
 /// The workload of that name.
-pub fn workload(name: &str) -> Option<&'static Workload> {
+pub fn workload(name: &str) -> Option<&'static WorkloadInfo> {
     WORKLOADS.iter().find(|known| known.name == name)
 }
 
@@ -92,8 +92,8 @@ const fn s3d(ranks: u64, edge: u64, checkpoints: u64) -> u64 {
 }
 
 /// All workloads.
-pub const WORKLOADS: &[Workload] = &[
-    Workload {
+pub const WORKLOADS: &[WorkloadInfo] = &[
+    WorkloadInfo {
         name: "coll_perf",
         about: "a 3-D array of ints in blocks over all ranks",
         steps: true,
@@ -121,7 +121,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "btio",
         about: "a cube of points in diagonal cells, with ghost points in memory; square numbers of ranks",
         steps: true,
@@ -150,7 +150,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "flash",
         about: "FLASH I/O: 24 variables of 80 to 82 blocks a rank to a checkpoint and two plot files",
         steps: true,
@@ -165,7 +165,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "s3d",
         about: "checkpoints of four arrays over a 3-D grid, with 11, 3, 1 and 1 doubles a point",
         steps: true,
@@ -188,7 +188,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "tile",
         about: "a 2-D file of bytes in tiles that may overlap",
         steps: true,
@@ -216,7 +216,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "contiguous",
         about: "a large contiguous region a rank, in one independent call, synced",
         steps: true,
@@ -231,7 +231,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "discontiguous",
         about: "blocks of 1 KiB dealt out at random, by datatype views, synced",
         steps: false,
@@ -250,7 +250,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "partitioning",
         about: "blocks dealt out at random, an independent call each, with the hints for file partitioning",
         steps: false,
@@ -269,7 +269,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "ranges",
         about: "short pieces within blocks dealt out at random, with the hints for data shipping",
         steps: false,
@@ -292,7 +292,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "perf",
         about: "ROMIO's perf: a block at an offset by rank, once without and once with sync",
         steps: true,
@@ -315,7 +315,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "mandelbrot",
         about: "a picture computed by columns, band by band, and read by rows",
         steps: true,
@@ -330,7 +330,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "jacobi",
         about: "out-of-core Jacobi sweeps between two files, in blocks with halo",
         steps: true,
@@ -353,7 +353,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "fft",
         about: "out-of-core Fourier transform: columns to rows in three passes; powers of two of ranks",
         steps: false,
@@ -368,7 +368,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
         ],
     },
-    Workload {
+    WorkloadInfo {
         name: "seismic",
         about: "traces written 96 KiB a call and read 2 KiB a call, by other ranks",
         steps: false,
