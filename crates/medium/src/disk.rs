@@ -1,4 +1,4 @@
-//! The file system as it is: every operation is a system call.
+//! The real file system: every operation is a system call.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};
 
-/// The most pieces of memory that one vectored call takes.
+/// The largest number of buffers in one vectored call.
 const MOST_PIECES: usize = 1024;
 
 /// The system's own file system.
@@ -107,7 +107,7 @@ impl MediumFile for DiskFile {
     }
 
     fn next_data(&self, at: u64) -> io::Result<Option<u64>> {
-        // Nobody uses the descriptor's own position.
+        // The descriptor's own position is not used.
         match rustix::fs::seek(&self.0, SeekFrom::Data(at)) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::NXIO) => Ok(None),

@@ -1,9 +1,9 @@
-//! The file system below everything that a server keeps: as it is ([`HostFileSystem`]), and simulated with all that storage can do
-//! wrong ([`SimulatedMedium`]).
+//! The file system below all data of a server: the real one ([`HostFileSystem`]), and a simulation with all faults of
+//! storage ([`SimulatedMedium`]).
 //!
-//! Code that stores something takes a [`Medium`] and does all its file operations through it. In production that is a
-//! [`HostFileSystem`], where every operation is one system call. In tests it is a [`SimulatedMedium`] medium, which fails, lies, is killed
-//! between any two operations, or loses power: then any subset of what was not synced survives.
+//! Code that stores data takes a [`Medium`] and does all its file operations through it. In production that is a
+//! [`HostFileSystem`], where every operation is one system call. In tests it is a [`SimulatedMedium`], which fails, reports
+//! false success, is killed between any two operations, or loses power: then any subset of the unsynced data survives.
 #![forbid(unsafe_code)]
 
 mod disk;
@@ -23,17 +23,17 @@ pub trait Medium: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn MediumFile>>;
     /// Opens a directory.
     fn open_directory(&self, path: &Path) -> io::Result<Box<dyn MediumDirectory>>;
-    /// Makes a directory with mode 700; one that is there already is no error.
+    /// Creates a directory with mode 700; an existing one is no error.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// The length of a file and the bytes that it takes on the medium.
     fn inspect(&self, path: &Path) -> io::Result<FileStats>;
-    /// Gives a file another name, in one step, in place of whatever has that name.
+    /// Renames a file atomically, and replaces any file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a name.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// A number of the time since the machine was started; 0 if the system does not tell.
+    /// The id of the machine's boot; 0 if the system does not report it.
     fn boot(&self) -> u64;
 }
 
@@ -41,48 +41,48 @@ pub trait Medium: Send + Sync {
 pub trait MediumFile: Send + Sync {
     /// Its length and the bytes that it takes on the medium.
     fn stats(&self) -> io::Result<FileStats>;
-    /// One read at this offset; 0 bytes only at the end.
+    /// Reads once at this offset; returns 0 bytes only at the end.
     fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize>;
-    /// One write at this offset; how many bytes were taken.
+    /// Writes once at this offset; returns the number of bytes written.
     fn write_at(&self, from: &[IoSlice<'_>], at: u64) -> io::Result<usize>;
-    /// Makes it this long.
+    /// Sets its length.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Takes room for these bytes, also beyond the end, which stays where it is.
+    /// Allocates space for these bytes, also beyond the end, which does not move.
     fn allocate(&self, at: u64, len: u64) -> io::Result<()>;
-    /// Makes these bytes zeros that take no room; `false` where the file system has no such call.
+    /// Replaces these bytes by a hole; `false` where the file system has no such call.
     fn punch(&self, at: u64, len: u64) -> io::Result<bool>;
     /// The first byte at or after `at` that is not in a hole; `None` if there is none.
     fn next_data(&self, at: u64) -> io::Result<Option<u64>>;
-    /// Contents and length as they are now survive a loss of power.
+    /// Makes the present contents and length survive a loss of power.
     fn sync(&self) -> io::Result<()>;
 }
 
 /// An open directory.
 pub trait MediumDirectory: Send + Sync {
-    /// Takes it for this process alone, as long as this lives; `false` if somebody else has it.
+    /// Locks it for this process, as long as this value exists; `false` if another process has locked it.
     fn lock(&self) -> io::Result<bool>;
-    /// The names in it as they are now survive a loss of power.
+    /// Makes the present names in it survive a loss of power.
     fn sync(&self) -> io::Result<()>;
-    /// Everything on its file system survives a loss of power.
+    /// Makes everything on its file system survive a loss of power.
     fn sync_file_system(&self) -> io::Result<()>;
-    /// Room on its file system.
+    /// The space on its file system.
     fn space(&self) -> io::Result<SpaceUsage>;
 }
 
-/// How a file is opened.
+/// The mode of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// To be read.
+    /// For reading.
     Read,
-    /// To be read and written.
+    /// For reading and writing.
     Write,
-    /// To be read and written, made with mode 600 if it is not there.
+    /// For reading and writing, created with mode 600 if it does not exist.
     Create,
-    /// To be read and written, empty, in place of one that is there.
+    /// For reading and writing, empty, in place of an existing one.
     New,
 }
 
-/// How much of a file there is.
+/// The extent of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
     /// Its length.
@@ -91,11 +91,11 @@ pub struct FileStats {
     pub used: u64,
 }
 
-/// Room on a file system, in bytes.
+/// Space on a file system, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUsage {
-    /// All.
+    /// The total.
     pub total: u64,
-    /// What an ordinary user may still take.
+    /// The space that an ordinary user may still allocate.
     pub free: u64,
 }

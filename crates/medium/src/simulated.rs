@@ -1,13 +1,14 @@
-//! A file system in memory that does all that storage can do wrong, from a seed.
+//! A file system in memory with all faults of storage, from a seed.
 //!
-//! Every file has what is *live* (what a read gives, as from the page cache) and what is *stable* (what survives a loss of
-//! power), and for every sector all versions between the two. A loss of power takes any of these versions for each sector
-//! by itself, any of the lengths that the file had since its last sync, and any subset of the changes of names since the
-//! last sync of their directory. A failed sync makes some sectors stable and forgets that others are not: those stay
-//! readable until they are evicted, and no later sync writes them.
+//! Every file has *live* content (which a read returns, as from the page cache) and *stable* content (which survives a loss
+//! of power), and for every sector all versions between the two. A loss of power selects any of these versions for each
+//! sector separately, any of the lengths that the file had since its last sync, and any subset of the changes of names
+//! since the last sync of their directory. A failed sync makes some sectors stable and drops others from the list of
+//! unwritten ones: those stay readable until they are evicted, and no later sync writes them.
 //!
-//! [`InjectedFault`]s are planned for the n-th operation that changes something. A [`InjectedFault::Kill`] does a part of that operation
-//! and then refuses everything, as if the process were dead, until [`SimulatedMedium::restart`] or [`SimulatedMedium::lose_power`].
+//! [`InjectedFault`]s are planned for the n-th operation that changes something. A [`InjectedFault::Kill`] does a part of
+//! that operation and then refuses everything, as if the process were killed, until [`SimulatedMedium::restart`] or
+//! [`SimulatedMedium::lose_power`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,18 +20,18 @@ use rustix::io::Errno;
 
 use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};
 
-/// What a medium writes whole or not at all.
+/// The unit of an atomic write of the medium.
 const SECTOR: usize = 512;
 const PAGE: u64 = 4096;
 
-/// What goes wrong with an operation.
+/// The fault of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     /// The process is killed in the middle of it.
     Kill,
     /// It fails with this error number; of a write, the beginning may be done.
     Fail(i32),
-    /// A sync fails, and the system forgets what it could not write.
+    /// A sync fails, and the system drops the data that it could not write.
     FailSync,
     /// A write is reported as done and never happens.
     Lose,
@@ -40,7 +41,7 @@ pub enum InjectedFault {
     Misdirect,
 }
 
-/// A simulated file system. Clones are the same one.
+/// A simulated file system. Clones share its state.
 #[derive(Clone)]
 pub struct SimulatedMedium(Arc<Mutex<SimulatedState>>);
 
@@ -48,7 +49,7 @@ struct SimulatedState {
     dice: u64,
     boot: u64,
     dead: bool,
-    /// Operations that changed something.
+    /// The number of operations that changed something.
     changes: u64,
     planned: Vec<(u64, InjectedFault)>,
     names: BTreeMap<PathBuf, usize>,
@@ -57,7 +58,7 @@ struct SimulatedState {
     files: Vec<SimulatedFile>,
 }
 
-/// A change of names in a directory since its last sync: what each name stands for afterwards.
+/// A change of names in a directory since its last sync: the inode of each name afterwards.
 struct NameChange {
     directory: PathBuf,
     names: Vec<(PathBuf, Option<usize>)>,
@@ -67,7 +68,7 @@ struct NameChange {
 struct SimulatedFile {
     live: Vec<u8>,
     stable: Vec<u8>,
-    /// Of sectors that are to be written: all versions since the stable one.
+    /// For sectors to be written: all versions since the stable one.
     dirty: BTreeMap<usize, Vec<[u8; SECTOR]>>,
     /// Sectors that are live, not stable, and that no sync will write.
     forgotten: BTreeSet<usize>,
@@ -104,19 +105,19 @@ impl SimulatedMedium {
         })))
     }
 
-    /// How many operations have changed something.
+    /// The number of operations that have changed something.
     pub fn changes(&self) -> u64 {
         self.world().changes
     }
 
-    /// Something goes wrong with the first operation of its sort after so many more that change something.
+    /// Plans a fault for the first operation of its kind after so many more that change something.
     pub fn plan(&self, after: u64, fault: InjectedFault) {
         let mut world = self.world();
         let at = world.changes + after;
         world.planned.push((at, fault));
     }
 
-    /// Forgets planned faults; whether any of them had come.
+    /// Removes planned faults; returns whether any of them had occurred.
     pub fn clear_faults(&self) -> bool {
         let mut world = self.world();
         let came = world.planned.is_empty();
@@ -134,14 +135,14 @@ impl SimulatedMedium {
         self.world().dead = true;
     }
 
-    /// A new process may use it; nothing is lost but planned faults.
+    /// A new process may use it; only planned faults are dropped.
     pub fn restart(&self) {
         let mut world = self.world();
         world.dead = false;
         world.planned.clear();
     }
 
-    /// The machine stops and starts again: any subset of what was not synced is there.
+    /// The machine stops and starts again: any subset of the unsynced data survives.
     pub fn lose_power(&self) {
         let mut world = self.world();
         world.dead = false;
@@ -150,7 +151,7 @@ impl SimulatedMedium {
         world.lose_power();
     }
 
-    /// Memory is short: what the system has forgotten to write goes.
+    /// Memory is short: sectors that the system has dropped are evicted.
     pub fn evict(&self) {
         let mut world = self.world();
         world.files.iter_mut().for_each(SimulatedFile::evict);
@@ -187,7 +188,7 @@ impl SimulatedState {
         if self.dead { Err(Errno::IO.into()) } else { Ok(()) }
     }
 
-    /// Counts an operation that changes something; the fault that was planned for it.
+    /// Counts an operation that changes something; returns the fault that was planned for it.
     fn change(&mut self, fits: impl Fn(InjectedFault) -> bool) -> io::Result<Option<InjectedFault>> {
         self.alive()?;
         self.changes += 1;
@@ -198,7 +199,7 @@ impl SimulatedState {
         Ok(fault)
     }
 
-    /// One that is done whole or fails.
+    /// The same for an operation that is done completely or fails.
     fn step(&mut self) -> io::Result<()> {
         match self.change(|fault| matches!(fault, InjectedFault::Kill | InjectedFault::Fail(_)))? {
             Some(InjectedFault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
@@ -224,7 +225,7 @@ impl SimulatedState {
         }
     }
 
-    /// Syncs files, or fails and forgets some of it.
+    /// Syncs files, or fails and drops some of the data.
     fn sync(&mut self, nodes: std::ops::Range<usize>) -> io::Result<()> {
         let fault = self.change(|fault| {
             matches!(fault, InjectedFault::Kill | InjectedFault::Fail(_) | InjectedFault::FailSync)
@@ -294,7 +295,7 @@ impl SimulatedState {
     }
 
     fn write(&mut self, node: usize, bytes: &[u8], at: u64) -> io::Result<usize> {
-        // Lies are about whole blocks: a lost change of a few bytes leaves nothing by which it could be found out.
+        // False success concerns whole blocks: a lost change of a few bytes could not be detected.
         let block = bytes.len() as u64 >= PAGE;
         let fault = self.change(|fault| match fault {
             InjectedFault::Lose | InjectedFault::Tear | InjectedFault::Misdirect => block,
@@ -311,7 +312,7 @@ impl SimulatedState {
             }
             Some(_) => self.below(bytes.len() + 1),
         };
-        // What the system has begun to copy, it copies to the end of the sector at least.
+        // A sector that the system has begun to copy is copied completely.
         let some = match some == bytes.len() {
             true => some,
             false => ((at as usize + some) / SECTOR * SECTOR).saturating_sub(at as usize),
@@ -377,7 +378,7 @@ impl SimulatedFile {
         self.pages.retain(|page| !whole.contains(page));
     }
 
-    /// A sector's bytes reach the medium; the file's length there is another matter.
+    /// A sector's bytes reach the medium; the file's length there is separate.
     fn make_stable(&mut self, sector: usize, bytes: &[u8; SECTOR]) {
         let end = (sector + 1) * SECTOR;
         if self.stable.len() < end {

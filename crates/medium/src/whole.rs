@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::MediumFile;
 
-/// Reads pieces one after the other, zeros beyond the end; how many bytes there were.
+/// Reads buffers one after the other, zeros beyond the end; returns the number of bytes in the file.
 pub fn fill(file: &dyn MediumFile, mut at: u64, pieces: &mut [&mut [u8]]) -> io::Result<u64> {
     let start = at;
     let mut pieces: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece)).collect();
@@ -22,7 +22,7 @@ pub fn fill(file: &dyn MediumFile, mut at: u64, pieces: &mut [&mut [u8]]) -> io:
     Ok(at - start)
 }
 
-/// Writes pieces one after the other.
+/// Writes buffers one after the other.
 pub fn put(file: &dyn MediumFile, mut at: u64, pieces: &[&[u8]]) -> io::Result<()> {
     let mut left: usize = pieces.iter().map(|piece| piece.len()).sum();
     let mut pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
@@ -38,7 +38,7 @@ pub fn put(file: &dyn MediumFile, mut at: u64, pieces: &[&[u8]]) -> io::Result<(
     Ok(())
 }
 
-/// Makes bytes zeros, which take no room where the file system can do that.
+/// Replaces bytes by zeros, which take no space where the file system supports that.
 pub fn clear(file: &dyn MediumFile, range: Range<u64>) -> io::Result<()> {
     if range.is_empty() || file.punch(range.start, range.end - range.start)? {
         return Ok(());
@@ -46,13 +46,13 @@ pub fn clear(file: &dyn MediumFile, range: Range<u64>) -> io::Result<()> {
     overwrite(file, range)
 }
 
-/// Writes zeros over bytes that are there.
+/// Writes zeros over existing bytes.
 fn overwrite(file: &dyn MediumFile, range: Range<u64>) -> io::Result<()> {
     let zeros = [0; 64 << 10];
     let end = range.end.min(file.stats()?.len);
     let mut at = range.start;
     while at < end {
-        // A file system that cannot tell where holes are has none.
+        // A file system that does not report holes has none.
         at = match file.next_data(at) {
             Ok(next) => next.unwrap_or(end),
             Err(_) => at,

@@ -1,8 +1,8 @@
-//! What an order of first use gains on a medium of which nothing is in memory.
+//! Measures the gain of an order of first use on a medium without cached data.
 //!
-//! `cargo run --release -p pario-store --example cold -- DIRECTORY [MIB [CHUNK_KIB [TURNS]]]` makes two parts in a new
-//! directory, one with an order and one without, both of chunks that are used in random order, and reads both in that
-//! order, in turn, each time after `dd iflag=nocache` has had the system forget them.
+//! `cargo run --release -p pario-store --example cold -- DIRECTORY [MIB [CHUNK_KIB [TURNS]]]` creates two parts in a new
+//! directory, one with an order and one without, both of chunks that are used in random order. It reads both in that order,
+//! in turn, each time after `dd iflag=nocache` has dropped them from the page cache.
 
 use std::ops::Range;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn open(directory: &Path) -> Outcome<FileStore> {
     Ok(FileStore::open(directory, BLOCK, StoreIdentity { partition: PartitionId(1), server: ServerId(0) })?)
 }
 
-/// So many chunks in the order in which they are used, always the same.
+/// Returns so many chunks in the order in which they are used, always the same.
 fn shuffled(count: u64, chunk: u64) -> Vec<Range<u64>> {
     let mut order: Vec<Range<u64>> = (0..count).map(|number| number * chunk..(number + 1) * chunk).collect();
     let mut state = 1u64;
@@ -59,7 +59,7 @@ fn shuffled(count: u64, chunk: u64) -> Vec<Range<u64>> {
     order
 }
 
-/// Writes both parts from their first block to their last, each in a run as a server's flusher would.
+/// Writes both parts from their first block to their last, each in a run like a server's flusher.
 fn make(directory: &Path, order: &[Range<u64>]) -> Outcome<()> {
     std::fs::create_dir(directory)?;
     let store = open(directory)?;
@@ -76,7 +76,7 @@ fn make(directory: &Path, order: &[Range<u64>]) -> Outcome<()> {
     Ok(())
 }
 
-/// Has the system forget what it keeps of a part.
+/// Drops a part from the page cache.
 fn forget(directory: &Path, file: FileId) -> Outcome<()> {
     let name = file.to_string();
     for entry in std::fs::read_dir(directory.join("parts").join(&name[14..]))? {
@@ -92,7 +92,7 @@ fn forget(directory: &Path, file: FileId) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads chunks in their order; how many seconds that took.
+/// Reads chunks in their order; returns the time in seconds.
 fn read(directory: &Path, file: FileId, order: &[Range<u64>], chunk: usize) -> Outcome<f64> {
     let store = open(directory)?;
     let mut bytes = vec![0; chunk * BLOCK];

@@ -1,14 +1,15 @@
 //! The steps in which a part changes.
 //!
-//! Two promises hold at every instant. Against `kill -9`: a version that is being written has an entry that says so before
-//! its first byte, and the version before stays readable, or every byte is an old or a new one. Against a loss of power: no
-//! byte of a durable version is touched before a newer version and the entry that says so are on the medium.
+//! Two invariants hold at every instant. Against `kill -9`: a version that is being written has an entry that says so
+//! before its first byte, and the version before stays readable, or every byte is an old or a new one. Against a loss of
+//! power: no byte of a durable version is changed before a newer version and the entry that says so are on the medium.
 //!
-//! - *Write*: entries with the new checksums, being written; the blocks; entries, written. A durable version stays where it
-//!   is: the new one goes to the block's other home. Blocks beyond the end need no first entries, because only the new end,
-//!   which comes last, makes them count.
-//! - *Cut*: the last block, with zeros in place of what goes, is written like any other; then the new end. If bytes go that
-//!   were synced, the end is brought to the medium before entries and bytes beyond it go, and the entries before the bytes.
+//! - *Write*: entries with the new checksums, being written; the blocks; entries, written. A durable version stays in its
+//!   home: the new one goes to the block's other home. Blocks beyond the end need no first entries, because only the new
+//!   end, which comes last, makes them valid.
+//! - *Cut*: the last block, with zeros in place of the bytes that are cut off, is written like any other; then the new end.
+//!   If synced bytes are cut off, the end is brought to the medium before entries and bytes beyond it are removed, and the
+//!   entries before the bytes.
 //!
 //! After a crash or a failed change the part is [settled](PartFiles::recover) before it changes again.
 
@@ -21,15 +22,15 @@ use crate::run::BlockRun;
 use crate::table::{self, BlockVersion, ChecksumEntry, Home, Stage};
 use crate::unsynced::Unsynced;
 
-/// Entries that are looked through at once.
+/// The number of entries that are examined at once.
 const AT_ONCE: u64 = 4096;
 
-/// What looking at some blocks gave.
+/// The result of examining some blocks.
 #[derive(Debug, Default)]
 pub struct BlockFindings {
-    /// Those that are not as they were written.
+    /// The blocks that differ from what was written.
     pub damaged: Vec<u64>,
-    /// Those that were being written when a process was killed.
+    /// The blocks that were being written when a process was killed.
     pub being_written: Vec<u64>,
 }
 
@@ -51,7 +52,7 @@ impl PartFiles {
             false => self.known_entries(unsynced, run)?,
         };
         let next: Vec<BlockVersion> = before.iter().zip(sums).map(|(entry, sum)| entry.next(*sum)).collect();
-        // Not known until all is done.
+        // The state is unknown until all is done.
         for block in run.blocks() {
             unsynced.blocks.remove(&block);
         }
@@ -72,7 +73,7 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Makes the part end elsewhere, and remembers the identity of the truncation.
+    /// Sets the end of the part, and remembers the id of the truncation.
     pub fn set_end(&self, unsynced: &mut Unsynced, end: u64, cut: u64) -> Result<()> {
         let header = self.header();
         if (end, cut) == (header.end, header.cut) {
@@ -83,7 +84,7 @@ impl PartFiles {
         if end < header.end {
             return self.truncate(unsynced, end, cut);
         }
-        // Entries that must be there are there.
+        // The necessary entries exist.
         let len = table::place(self.blocks(end));
         let failed = |error| Error::io(StoreAction::Resize, &self.names.sums, error);
         if end > header.end && self.sums.stats().map_err(failed)?.len < len {
@@ -107,7 +108,7 @@ impl PartFiles {
         self.remove_beyond(end, synced)
     }
 
-    /// Writes the last block before `end` with zeros behind it, if it has anything else there; which one that is.
+    /// Writes the last block before `end` with zeros behind it, if it has other bytes there; returns its number.
     fn clear_last(&self, unsynced: &mut Unsynced, end: u64) -> Result<Option<u64>> {
         let (block, kept) = (end / self.block as u64, (end % self.block as u64) as usize);
         if kept == 0 {
@@ -115,7 +116,7 @@ impl PartFiles {
         }
         let (entry, mut bytes, found) = self.load_block(unsynced, block)?;
         if found != BlockState::Good {
-            // One that does not fit its entry goes on not to fit.
+            // A block that does not match its entry must still not match it.
             return self.clear_damaged(block, entry, kept).map(|()| None);
         }
         if !matches!(entry, ChecksumEntry::Stored(_)) || table::is_zero(&bytes[kept..]) {
@@ -133,7 +134,7 @@ impl PartFiles {
         Ok(Some(block))
     }
 
-    /// Makes the rest of a block zeros where it lies.
+    /// Overwrites the rest of a block with zeros in place.
     fn clear_damaged(&self, block: u64, entry: ChecksumEntry, kept: usize) -> Result<()> {
         let home = if let ChecksumEntry::Stored(stored) = entry { stored.home } else { Home::A };
         let (which, at) = self.place(block, home);
@@ -175,21 +176,21 @@ impl PartFiles {
         beyond.into_iter().try_for_each(|range| self.clear(range))
     }
 
-    /// Makes bytes of the file of ordered blocks zeros.
+    /// Overwrites bytes of the file of ordered blocks with zeros.
     fn clear(&self, range: Range<u64>) -> Result<()> {
         let Some(file) = self.get(FileRole::Ordered) else { return Ok(()) };
         pario_medium::clear(file, range)
             .map_err(|error| Error::io(StoreAction::Write, &self.names.ordered, error))
     }
 
-    /// Remembers the identity of a truncation that is not to be carried out.
+    /// Remembers the id of a truncation that must not be performed.
     pub fn fence(&self, unsynced: &mut Unsynced, cut: u64) -> Result<()> {
         self.begin_change(unsynced)?;
         unsynced.header += 1;
         self.set_header(|header| header.cut = cut)
     }
 
-    /// Gives an empty part an order: from the new header on it has one, and before it has none.
+    /// Gives an empty part an order, which takes effect with the new header.
     pub fn arrange(&self, unsynced: &mut Unsynced, order: &BlockOrder) -> Result<()> {
         let (medium, new) = (self.directory.medium(), &self.names.new_order);
         let bytes = order.encode(self.file);
@@ -205,7 +206,7 @@ impl PartFiles {
         self.set_header(|header| header.ordered = true)
     }
 
-    /// Takes room for the next write of blocks, also if a sync comes before it.
+    /// Allocates space for the next write of blocks, also if a sync comes before it.
     pub fn reserve(&self, unsynced: &mut Unsynced, run: BlockRun) -> Result<()> {
         let entries = self.known_entries(unsynced, run)?;
         let failed = |which, error| Error::io(StoreAction::Reserve, self.path(which), error);
@@ -213,7 +214,7 @@ impl PartFiles {
             ChecksumEntry::None | ChecksumEntry::Zeros | ChecksumEntry::Lost | ChecksumEntry::Damaged => {
                 home == Home::A
             }
-            // One that is durable stays; one that is not may be durable by then.
+            // A durable version stays; one that is not durable may be by then.
             ChecksumEntry::Stored(stored) => stored.stage != Stage::Durable || home != stored.home,
         };
         for home in [Home::A, Home::B] {
@@ -260,7 +261,8 @@ impl PartFiles {
         Ok(found)
     }
 
-    /// A block that was being written gets the entry of the bytes that a reader gets; whether they were unverified.
+    /// Gives a block that was being written the entry of the bytes that a reader gets; returns whether they were
+    /// unverified.
     pub fn repair_block(&self, unsynced: &mut Unsynced, block: u64) -> Result<bool> {
         let (entry, bytes, found) = self.load_block(unsynced, block)?;
         let ChecksumEntry::Stored(stored) = entry else { return Ok(false) };
@@ -278,7 +280,7 @@ impl PartFiles {
         Ok(found == BlockState::Unverified)
     }
 
-    /// A block becomes good with the bytes that it has, whatever they are.
+    /// Accepts the present bytes of a block as valid.
     pub fn accept(&self, unsynced: &mut Unsynced, block: u64) -> Result<()> {
         let (entry, _, found) = self.load_block(unsynced, block)?;
         if found == BlockState::Good {
@@ -309,18 +311,18 @@ impl PartFiles {
         flipped.map_err(|error| Error::io(StoreAction::Write, self.path(which), error))
     }
 
-    /// Puts a part in order after a crash, after a loss of power, or after a change of it that failed: finds what is not
-    /// durable, lets go of versions that a loss of power has spoilt, and cuts off what lies beyond the end.
+    /// Recovers a part after a crash, after a loss of power, or after a failed change: finds the blocks that are not
+    /// durable, drops versions that a loss of power has damaged, and cuts off the bytes beyond the end.
     pub fn recover(&self, unsynced: &mut Unsynced) -> Result<()> {
         let header = self.header();
         let lost = self.power_was_lost();
         if (header.unsynced || lost) && self.refused().is_none() {
             let durable_end = self.scan_entries(unsynced, header.end, lost)?;
-            // The end comes last when a part grows: bytes beyond it are of a write that was not finished.
+            // The end is written last when a part grows: bytes beyond it belong to an unfinished write.
             self.clear_last(unsynced, header.end)?;
-            // The system may have forgotten this header in a sync that failed. It has to be on the medium before entries go that
-            // an older header needs. A sync that was interrupted may have brought entries of durable blocks to the medium, and
-            // not the header that tells of them.
+            // The system may have dropped this header in a failed sync. It has to be on the medium before entries are
+            // removed that an older header needs. An interrupted sync may have brought entries of durable blocks to the
+            // medium, but not the header that belongs to them.
             unsynced.header += 1;
             self.set_header(|header| header.synced_end = header.synced_end.max(durable_end).min(header.end))?;
             self.remove_beyond(header.end, true)?;
@@ -336,7 +338,7 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Looks at the entries of all blocks; returns where the last durable block ends.
+    /// Examines the entries of all blocks; returns the end of the last durable block.
     fn scan_entries(&self, unsynced: &mut Unsynced, end: u64, lost: bool) -> Result<u64> {
         let mut found = Unsynced::default();
         let mut durable_blocks = 0;
@@ -344,7 +346,7 @@ impl PartFiles {
         for first in (0..blocks).step_by(AT_ONCE as usize) {
             let run = BlockRun::new(self.file, self.block, first, AT_ONCE.min(blocks - first) as usize)?;
             let entries = self.entries(run)?;
-            // The process before may have been killed after a sync that failed: the system writes these again.
+            // The previous process may have been killed after a failed sync: the system writes these again.
             self.write_entries(first, entries.iter().copied())?;
             for (block, entry) in run.blocks().zip(entries) {
                 if matches!(entry, ChecksumEntry::Stored(BlockVersion { stage: Stage::Durable, .. })) {
@@ -375,7 +377,7 @@ impl PartFiles {
         Ok(durable_blocks * self.block as u64)
     }
 
-    /// After a loss of power: a block without an entry is zeros, whatever of a write has come through.
+    /// After a loss of power: a block without an entry is zeros, whatever part of a write has reached the medium.
     fn recover_hole(&self, found: &mut Unsynced, block: u64) -> Result<()> {
         let run = BlockRun::new(self.file, self.block, block, 1)?;
         if self.is_hole(run) {
@@ -386,8 +388,8 @@ impl PartFiles {
         if table::is_zero(&bytes) { Ok(()) } else { self.replace_entry(found, block, ChecksumEntry::Zeros) }
     }
 
-    /// A version that has come through in full stays, any other goes. Not for one that was written in place over another
-    /// by a process that was killed: of that, every byte is an old or a new one.
+    /// A version that has reached the medium completely stays, any other is dropped. This does not apply to one that a
+    /// killed process wrote in place over another: of that, every byte is an old or a new one.
     fn recover_block(&self, found: &mut Unsynced, block: u64, stored: BlockVersion) -> Result<()> {
         let run = BlockRun::new(self.file, self.block, block, 1)?;
         let mut bytes = vec![0; self.block];
@@ -399,7 +401,7 @@ impl PartFiles {
         self.replace_entry(found, block, next)
     }
 
-    /// Gives a block another entry, without touching its bytes.
+    /// Gives a block another entry, without changing its bytes.
     pub(crate) fn replace_entry(
         &self,
         unsynced: &mut Unsynced,
@@ -440,7 +442,7 @@ impl PartFiles {
         written.map_err(|error| Error::io(StoreAction::Write, &self.names.sums, error))
     }
 
-    /// Writes the bytes of blocks below `end` to the homes of their new versions. Where another version lay before, the
+    /// Writes the bytes of blocks below `end` to the homes of their new versions. Where another version was before, the
     /// rest of the last block becomes zeros.
     fn put(
         &self,
@@ -467,12 +469,12 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Writes a whole block where it lies.
+    /// Writes a whole block in place.
     pub(crate) fn rewrite_block(&self, run: BlockRun, bytes: &[u8], stored: BlockVersion) -> Result<()> {
         self.put(run, &[bytes], &[ChecksumEntry::Stored(stored)], &[stored], run.end())
     }
 
-    /// Brings the files that these homes are in to the medium.
+    /// Brings the files of these homes to the medium.
     pub(crate) fn sync_blocks(&self, homes: impl Iterator<Item = Home>) -> Result<()> {
         let mut dirty = [self.order().is_some(), false, false];
         for home in homes {
@@ -487,7 +489,7 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Brings end, identities and entries to the medium.
+    /// Brings end, truncation ids and entries to the medium.
     pub(crate) fn sync_sums(&self) -> Result<()> {
         self.sums.sync().map_err(|error| Error::io(StoreAction::Sync, &self.names.sums, error))
     }

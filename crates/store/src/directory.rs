@@ -1,5 +1,4 @@
-//! The directory of a [`FileStore`](crate::FileStore): where things lie in it, and that it is this server's
-//! alone.
+//! The directory of a [`FileStore`](crate::FileStore): its files, and the lock that gives it to one server alone.
 //!
 //! ```text
 //! format                     whose store it is
@@ -11,9 +10,8 @@
 //! parts/xx/<id>.ordered.new  an order that is being written
 //! ```
 //!
-//! `<id>` is the file's id as 16 hex digits and `xx` the last two of them. All 256 directories are made
-//! when the store is, and `format` last of all, so a directory without it is one that was never finished,
-//! or none at all.
+//! `<id>` is the file's id as 16 hex digits and `xx` the last two of them. All 256 directories are created with the store,
+//! and `format` last of all, so a directory without it is one that was never finished, or no store at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,19 +29,19 @@ use crate::manifest::{ManifestContents, PartManifest};
 use crate::table::{self, PartHeader};
 
 const FANS: usize = 256;
-/// How the names of a part's files end.
+/// The suffixes of the names of a part's files.
 const ENDINGS: [&str; 5] = ["", "sums", "alt", "ordered", "ordered.new"];
 
-/// A directory that nobody else uses while this lives.
+/// A directory that is locked while this value exists.
 pub struct StoreDirectory {
     medium: Arc<dyn Medium>,
     root: PathBuf,
     handle: Box<dyn MediumDirectory>,
-    /// By fan: whether names appeared that may not be on the medium.
+    /// For each of the 256 directories: whether it has new names that may not be on the medium.
     unsynced: Vec<Mutex<bool>>,
 }
 
-/// Where a part lies.
+/// The paths of a part's files.
 #[derive(Clone, Debug)]
 pub struct PartPaths {
     /// Its bytes.
@@ -52,13 +50,13 @@ pub struct PartPaths {
     pub sums: PathBuf,
     /// Second versions of its blocks.
     pub alt: PathBuf,
-    /// Its blocks that lie in an order of their own.
+    /// Its blocks in an order of their own.
     pub ordered: PathBuf,
-    /// The same while that is being made.
+    /// The same while it is being written.
     pub new_order: PathBuf,
 }
 
-/// Which files of a part were found.
+/// The files of a part that were found.
 #[derive(Clone, Copy, Debug, Default)]
 struct ScannedPart {
     endings: [bool; ENDINGS.len()],
@@ -72,7 +70,7 @@ impl ScannedPart {
 }
 
 impl StoreDirectory {
-    /// Takes a directory, and makes it a store if it is none yet; its parent has to be there.
+    /// Opens a directory, and creates a store if it is none yet; its parent has to exist.
     pub fn open(medium: Arc<dyn Medium>, root: &Path, format: &StoreFormat) -> Result<StoreDirectory> {
         make(&*medium, root)?;
         let handle =
@@ -98,7 +96,7 @@ impl StoreDirectory {
         &*self.handle
     }
 
-    /// The file system it is on.
+    /// The file system of the directory.
     pub fn medium(&self) -> &Arc<dyn Medium> {
         &self.medium
     }
@@ -108,14 +106,14 @@ impl StoreDirectory {
         &self.root
     }
 
-    /// Where a file's part lies.
+    /// Returns the paths of a file's part.
     pub fn names(&self, file: FileId) -> PartPaths {
         let data = self.fan(fan_of(file)).join(file.to_string());
         let [_, sums, alt, ordered, new_order] = ENDINGS.map(|ending| data.with_extension(ending));
         PartPaths { data, sums, alt, ordered, new_order }
     }
 
-    /// A file's names appeared.
+    /// A part has new names.
     pub fn changed(&self, file: FileId) {
         *self.unsynced[fan_of(file)].lock() = true;
     }
@@ -123,7 +121,7 @@ impl StoreDirectory {
     /// Brings a file's names to the medium, if they may not be there.
     pub fn sync(&self, file: FileId) -> Result<()> {
         let fan = fan_of(file);
-        // Held while it is done: a second caller must not return before.
+        // The lock is held meanwhile: a second caller must not return before.
         let mut unsynced = self.unsynced[fan].lock();
         if *unsynced {
             self.sync_directory(&self.fan(fan))?;
@@ -144,12 +142,12 @@ impl StoreDirectory {
         Ok(())
     }
 
-    /// All parts there are and must be. Nothing goes but what the manifest says is removed, and what a loss of power has
-    /// left of parts that were never synced.
+    /// Returns all parts that exist and must exist. It deletes only files of parts that the manifest lists as removed, and
+    /// the remains of parts that were never synced after a loss of power.
     pub fn scan(&self, manifest: &PartManifest, known: &ManifestContents) -> Result<PartIndex> {
         let index = PartIndex::default();
         let mut found = self.find()?;
-        // What the log says of removed parts has to be on the medium before their files go.
+        // The log's records of removed parts have to be on the medium before their files are deleted.
         let writable = manifest.sync().is_ok();
         for file in known.removed.iter().filter(|_| writable) {
             if found.remove(file).is_some() {
@@ -162,7 +160,7 @@ impl StoreDirectory {
         for (file, found) in found {
             let synced = known.parts.get(&file).copied();
             let extent = self.extent(file, found, manifest.losses())?;
-            // A loss of power may leave anything of a part that was never synced, and a kill the beginning of one.
+            // A loss of power may leave any remains of a part that was never synced, and a kill the beginning of one.
             let begun = synced.is_none() && !found.has_bytes();
             if extent.lost && synced != Some(true) && (known.power_was_lost || begun) && writable {
                 manifest.removed(file)?;
@@ -178,7 +176,7 @@ impl StoreDirectory {
         Ok(index)
     }
 
-    /// How much there is of a part.
+    /// Returns the extent of a part.
     fn extent(&self, file: FileId, found: ScannedPart, losses: u64) -> Result<PartExtent> {
         let names = self.names(file);
         let mut extent = PartExtent::default();
@@ -212,13 +210,13 @@ impl StoreDirectory {
         Ok(PartHeader::decode(file, &bytes))
     }
 
-    /// Which files there are, by part.
+    /// Returns the existing files, by part.
     fn find(&self) -> Result<BTreeMap<FileId, ScannedPart>> {
         let mut all: BTreeMap<FileId, ScannedPart> = BTreeMap::new();
         for fan in 0..FANS {
             let path = self.fan(fan);
             let names = match self.medium.list(&path) {
-                // A directory that is gone is noticed by the parts that are missed in it.
+                // A missing directory is noticed by the parts that are missing in it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     make(&*self.medium, &path)?;
                     Vec::new()
@@ -238,7 +236,7 @@ impl StoreDirectory {
         Ok(all)
     }
 
-    /// Makes a new manifest of the parts that are there if somebody has asked for it by a file of this name.
+    /// Creates a new manifest of the existing parts if a file of this name requests it.
     fn rebuild_manifest_if_told(&self) -> Result<()> {
         let told = self.root.join("manifest.rebuild");
         if self.medium.inspect(&told).is_err() {
@@ -295,7 +293,7 @@ fn fan_of(file: FileId) -> usize {
     file.0 as usize % FANS
 }
 
-/// The file whose name this is, in the fan where it belongs.
+/// Returns the file with this name, if it is in the right directory.
 fn file_of(name: &str, fan: usize) -> Option<FileId> {
     let file = FileId(u64::from_str_radix(name, 16).ok()?);
     (file.to_string() == name && fan_of(file) == fan).then_some(file)

@@ -1,4 +1,4 @@
-//! What can go wrong with storage: what was tried, where, and the system's own number for it.
+//! Errors of storage: the operation, the file, and the system's own error number.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use pario_types::{ErrorKind, FileId};
 /// The result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was being done when the system said no.
+/// The operation that the system refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreAction {
     /// Opening a file or directory.
     Open,
     /// Creating a file or directory.
     Create,
-    /// Taking the directory for this server alone.
+    /// Locking the directory for this server.
     Lock,
     /// Reading the names in a directory.
     List,
-    /// Asking for sizes or room.
+    /// Querying sizes or space.
     Inspect,
     /// Reading bytes.
     Read,
@@ -27,7 +27,7 @@ pub enum StoreAction {
     Write,
     /// Setting a size.
     Resize,
-    /// Taking room.
+    /// Allocating space.
     Reserve,
     /// Bringing bytes to the medium.
     Sync,
@@ -56,20 +56,20 @@ impl StoreAction {
 /// A failed call on a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A block's bytes are not those that were written.
+    /// A block's bytes differ from those that were written.
     #[error("block {block} of file {file} is damaged: its checksum differs; write it anew or accept it")]
     Damaged {
-        /// Of which file's part.
+        /// The file of the part.
         file: FileId,
-        /// Which block.
+        /// The block.
         block: u64,
     },
     /// A system call failed.
     #[error("{} {}: {}", .action.words(), .path.display(), io::Error::from_raw_os_error(*.errno))]
     Io {
-        /// What was tried.
+        /// The operation.
         action: StoreAction,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
         /// The system's error number.
         errno: i32,
@@ -77,35 +77,35 @@ pub enum Error {
     /// An offset beyond 2^63 - 1.
     #[error("an offset in file {file} is beyond 2^63 - 1; ask for less")]
     TooFar {
-        /// In which file's part.
+        /// The file of the part.
         file: FileId,
     },
-    /// An order that names blocks twice, or blocks that cannot be.
+    /// An order with duplicate or impossible blocks.
     #[error("the order of blocks of file {file} names one twice or one that cannot be")]
     Order {
-        /// Of which file's part.
+        /// The file of the part.
         file: FileId,
     },
-    /// The checksums of a part are missing or not readable: nothing is known of its bytes any more.
+    /// The checksums of a part are missing or unreadable: none of its bytes can be verified any more.
     #[error(
         "the stored part of file {file} is lost: {} is missing or damaged; put it back and restart the server, or accept the \
          loss with `pario check --repair --accept-damaged`",
         .path.display()
     )]
     Lost {
-        /// Of which file's part.
+        /// The file of the part.
         file: FileId,
-        /// Where they should be.
+        /// The path of the checksums.
         path: PathBuf,
     },
-    /// The list of the parts that must be there is missing or damaged.
+    /// The list of the parts that must exist is missing or damaged.
     #[error(
         "{0} is missing or damaged: it is not known which parts there must be; put it back, or accept the parts that are \
          there by making an empty file {0}.rebuild",
         .path.display()
     )]
     NoManifest {
-        /// Where it should be.
+        /// The path of the list.
         path: PathBuf,
     },
     /// A block size that is not a power of two from 4 KiB to 1 GiB.
@@ -120,19 +120,19 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory is a store, but not the one that was to be opened.
+    /// The directory is another store than the expected one.
     #[error("{} belongs to another store: {what} is {found}, not {wanted}; give another directory", .path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
-        /// As the directory has it.
+        /// Its value in the directory.
         found: String,
-        /// As it was to be.
+        /// The expected value.
         wanted: String,
     },
-    /// The directory has parts of files, but its format file is missing or not one.
+    /// The directory has parts of files, but its format file is missing or invalid.
     #[error("{} is missing or damaged; restore it, or give another directory", .path.display())]
     NoFormat {
         /// The format file.
@@ -146,7 +146,7 @@ impl Error {
         Error::Io { action, path: path.to_owned(), errno: error.raw_os_error().unwrap_or(libc::EIO) }
     }
 
-    /// What a caller can act on.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Damaged { .. } | Error::Lost { .. } => ErrorKind::Damaged,
@@ -158,7 +158,7 @@ impl Error {
         }
     }
 
-    /// The system's number behind it; 0 if there is none.
+    /// The system's error number; 0 if there is none.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Io { errno, .. } => *errno,

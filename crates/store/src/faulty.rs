@@ -1,7 +1,7 @@
-//! A store that fails, or takes its time, on purpose, around any other.
+//! A wrapper around any store that fails or delays calls on purpose.
 //!
-//! Rules say which calls fail and how; calls that no rule touches go through. The wrapped store stays what
-//! it is, so what was done before a failure can be looked at with [`FaultyStore::inner`].
+//! Rules select the calls that fail and the error; all other calls are passed on. The wrapped store is not changed, so the
+//! effects before a failure can be examined with [`FaultyStore::inner`].
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -59,10 +59,10 @@ impl StoreCall {
     }
 }
 
-/// A store that fails, or takes its time, on purpose.
+/// A store that fails or delays calls on purpose.
 pub struct FaultyStore<S> {
     inner: S,
-    /// Every block that is read or written takes at least this long, one after the other.
+    /// The minimum time of every block that is read or written, one after the other.
     delay: Duration,
     busy: Mutex<()>,
     plan: Mutex<FaultPlan>,
@@ -71,71 +71,70 @@ pub struct FaultyStore<S> {
 #[derive(Default)]
 struct FaultPlan {
     rules: Vec<FaultRule>,
-    /// Calls that came.
+    /// The number of calls.
     calls: u64,
 }
 
 struct FaultRule {
-    /// Which calls; `None` all.
+    /// The operation; `None`: all.
     call: Option<StoreCall>,
-    /// How many of them go through first.
+    /// The number of calls that succeed first.
     after: u64,
-    /// How many then fail.
+    /// The number of calls that then fail.
     times: u64,
     errno: i32,
-    /// How many blocks of a write are written all the same.
+    /// The number of blocks of a write that are written all the same.
     blocks: usize,
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// A store that does not fail yet.
+    /// Wraps a store without faults.
     pub fn new(inner: S) -> FaultyStore<S> {
         FaultyStore { inner, delay: Duration::ZERO, busy: Mutex::default(), plan: Mutex::default() }
     }
 
-    /// One that does not fail yet either, and takes at least this long for every block that it reads or writes, one
-    /// after the other.
+    /// The same with a minimum time for every block that is read or written, one after the other.
     pub fn slow(inner: S, delay: Duration) -> FaultyStore<S> {
         FaultyStore { delay, ..FaultyStore::new(inner) }
     }
 
-    /// The store within.
+    /// The wrapped store.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// After `after` such calls (`None`: of any sort), `times` of them fail with this error number.
+    /// After `after` such calls (`None`: of any operation), `times` of them fail with this error number.
     pub fn fail(&self, call: Option<StoreCall>, after: u64, times: u64, errno: i32) {
         self.plan().rules.push(FaultRule { call, after, times, errno, blocks: 0 });
     }
 
-    /// After `after` writes, one writes only its first blocks and fails: no room.
+    /// After `after` writes, one writes only its first blocks and fails for lack of space.
     pub fn short_write(&self, after: u64, blocks: usize) {
         let rule = FaultRule { call: Some(StoreCall::Write), after, times: 1, errno: libc::ENOSPC, blocks };
         self.plan().rules.push(rule);
     }
 
-    /// After `after` calls of any sort everything fails, as if whoever does it was dead.
+    /// After `after` calls of any operation everything fails, as if the process were killed.
     pub fn stop(&self, after: u64) {
         self.fail(None, after, u64::MAX, libc::EIO);
     }
 
-    /// From now on nothing fails.
+    /// Removes all rules.
     pub fn clear_faults(&self) {
         self.plan().rules.clear();
     }
 
-    /// How many calls came, failed ones counted.
+    /// The number of calls, including failed ones.
     pub fn calls(&self) -> u64 {
         self.plan().calls
     }
 
-    /// Whether a call may go through; if not, how many blocks of it, and the error then.
+    /// Whether a call may proceed; if not, the number of its blocks that do, and the error.
     fn check_fault(&self, call: StoreCall) -> std::result::Result<(), (usize, Error)> {
         let mut plan = self.plan();
         plan.calls += 1;
         let mut failure = None;
-        // Every rule counts every call, so that what one of them does never delays another.
+        // Every rule counts every call, so that no rule delays another.
         for rule in plan.rules.iter_mut().filter(|rule| rule.call.is_none_or(|only| only == call)) {
             if rule.after > 0 {
                 rule.after -= 1;

@@ -1,9 +1,8 @@
 //! Parts as files in a directory.
 //!
-//! Every call about a part holds its lock ([`crate::parts`]), shared to read and exclusive to change;
-//! checksums of what is written are computed before. What there is and how long it is stands in memory
-//! ([`crate::index`]), the descriptors used last stay open, the steps of a change are in
-//! [`crate::change`], and those of a sync in [`crate::sync`].
+//! Every call about a part holds its lock ([`crate::parts`]), shared to read and exclusive to change; checksums of written
+//! bytes are computed before. The index of parts and their lengths is in memory ([`crate::index`]), the most recently used
+//! descriptors stay open, the steps of a change are in [`crate::change`], and those of a sync in [`crate::sync`].
 
 use std::ops::Range;
 use std::path::Path;
@@ -28,30 +27,30 @@ use crate::run::{self, BlockRun};
 use crate::unsynced::Unsynced;
 use crate::{CorruptByte, PartInfo, Store, StoreSpace, VerifyReport, table};
 
-/// Bytes that a verification looks at before it lets go of the part's lock.
+/// The number of bytes that a verification reads before it releases the part's lock.
 const VERIFY_AT_ONCE: usize = 1 << 20;
-/// Removed parts whose files go together: what says so has to be on the medium first.
+/// The number of removed parts whose files are deleted together: the record of their removal has to be on the medium first.
 const REMOVE_AT_ONCE: usize = 64;
-/// Blocks for which room is taken at once.
+/// The number of blocks for which space is allocated at once.
 const RESERVE_AT_ONCE: u64 = 4096;
 
-/// A store in a directory, which it has for itself until it is dropped.
+/// A store in a directory, which it locks until it is dropped.
 pub struct FileStore {
     pub(crate) block: usize,
     pub(crate) directory: Arc<StoreDirectory>,
     pub(crate) manifest: PartManifest,
     pub(crate) index: PartIndex,
     pub(crate) parts: OpenPartCache,
-    /// Held by whoever syncs all parts.
+    /// Held by the thread that syncs all parts.
     pub(crate) all: Mutex<()>,
-    /// Parts that are removed and whose files are still there.
+    /// Parts that are removed and whose files still exist.
     removed: Mutex<Vec<FileId>>,
     unverified: AtomicU64,
 }
 
 impl FileStore {
-    /// Opens the store in a directory, or makes one there; the directory, too, if only its parent is there.
-    /// All names in it are read once, and other things in it are left alone.
+    /// Opens the store in a directory, or creates one there; also the directory, if only its parent exists. All names in it
+    /// are read once, and other files in it are not touched.
     ///
     /// Refuses a directory of another partition, server, version or block size, and one that is in use.
     pub fn open(directory: &Path, block_size: usize, identity: StoreIdentity) -> Result<FileStore> {
@@ -70,12 +69,12 @@ impl FileStore {
         let (manifest, known) = PartManifest::open(directory.medium(), directory.root())?;
         let index = directory.scan(&manifest, &known)?;
         match manifest.begin() {
-            // It can still be read; whoever changes something tries again.
+            // It can still be read; each change tries again.
             Err(error)
                 if matches!(error.errno(), libc::EROFS | libc::EACCES | libc::EPERM | libc::ENOSPC) => {}
             begun => begun?,
         }
-        // A quarter of what the process may have, up to four each; the rest is for its connections.
+        // A quarter of the process's limit, up to four descriptors each; the rest is for its connections.
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Ok(FileStore {
             block: block_size,
@@ -89,13 +88,13 @@ impl FileStore {
         })
     }
 
-    /// Keeps the files of so many parts open; up to 512 if not said, fewer where descriptors are scarce.
+    /// Keeps the files of so many parts open; default up to 512, fewer where descriptors are scarce.
     pub fn with_open_parts(mut self, most: usize) -> FileStore {
         self.parts = OpenPartCache::new(most);
         self
     }
 
-    /// Does something with a part and its end that changes neither; `None` if it is not there.
+    /// Does something with a part and its end that changes neither; `None` if the part does not exist.
     fn with_part<R>(
         &self,
         file: FileId,
@@ -116,8 +115,8 @@ impl FileStore {
         }
     }
 
-    /// Does something with a part that may change it; `None` if it is not there and `create` does not say to make it.
-    /// Waits for a sync that holds what `conflicts` says.
+    /// Does something with a part that may change it; `None` if it does not exist and `create` is false. Waits for a sync
+    /// that holds what `conflicts` selects.
     fn change_part<R>(
         &self,
         file: FileId,
@@ -159,7 +158,7 @@ impl FileStore {
         }
         if let Some(error) = result.as_ref().err().or(extent.as_ref().err()) {
             state.unsynced.note_failure(error);
-            // A header may have been written in part, so that the file has the new one: what it says counts.
+            // A header may have been written in part, so that the file has the new one: the file decides.
             if state.unsynced.failed.is_some() {
                 drop(state.close())
             } else {
@@ -172,7 +171,7 @@ impl FileStore {
         result.and_then(|result| extent.map(|_| Some(result)))
     }
 
-    /// Puts a part in order before it changes, if that was not done.
+    /// Recovers a part before it changes, if that was not done.
     pub(crate) fn recover(&self, files: &PartFiles, state: &mut PartState) -> Result<()> {
         if state.unsynced.recovered {
             return Ok(());
@@ -180,7 +179,7 @@ impl FileStore {
         files.recover(&mut state.unsynced).inspect_err(|error| state.unsynced.note_failure(error))
     }
 
-    /// How much of a part there is; an error if it is lost.
+    /// Returns the extent of a part; an error if it is lost.
     fn extent_of(&self, file: FileId) -> Result<Option<PartExtent>> {
         match self.index.extent(file) {
             Some(extent) if extent.lost => Err(Error::Lost { file, path: self.directory.names(file).sums }),
@@ -202,7 +201,7 @@ impl FileStore {
         Ok(files)
     }
 
-    /// Opens files; where descriptors have run out, closes others and tries again.
+    /// Opens files; if descriptors have run out, closes others and tries again.
     pub(crate) fn open_with_descriptors(
         &self,
         open: impl Fn() -> Result<PartFiles>,
@@ -218,7 +217,7 @@ impl FileStore {
         opened.map(Arc::new)
     }
 
-    /// Removes the files of parts that are removed.
+    /// Deletes the files of parts that are removed.
     pub(crate) fn remove_files(&self) -> Result<()> {
         let mut removed = self.removed();
         if removed.is_empty() {
@@ -236,7 +235,7 @@ impl FileStore {
         self.removed.lock()
     }
 
-    /// Does something that takes room; if there is none, frees that of removed parts and tries again.
+    /// Does something that allocates space; if there is none, frees that of removed parts and tries again.
     fn with_room<R>(&self, act: impl Fn() -> Result<R>) -> Result<R> {
         match act() {
             Err(error) if is_full(&error) && !self.removed().is_empty() => {
@@ -278,7 +277,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// A part that is lost has no bytes any more.
+    /// A lost part has no bytes any more.
     fn recreate_lost_part(&self, file: FileId) -> Result<()> {
         let part = self.parts.get(file);
         let mut state = part.write();
@@ -289,14 +288,14 @@ impl FileStore {
         Ok(())
     }
 
-    /// All blocks of a part that is lost are damaged; of one without any bytes the first is.
+    /// All blocks of a lost part are damaged; of one without any bytes the first is.
     fn verify_lost(&self, extent: PartExtent, from: u64, most: u64) -> VerifyReport {
         let blocks = extent.end.div_ceil(self.block as u64).max(1);
         let stop = from.saturating_add(most).min(blocks);
         VerifyReport { damaged: (from..stop).collect(), repaired: 0, next: (stop < blocks).then_some(stop) }
     }
 
-    /// Makes a part end elsewhere; returns whether the truncation was new.
+    /// Sets the end of a part; returns whether the truncation was new.
     fn move_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
         let done = self.change_part(file, end > 0 || cut > 0, is_syncing_any, |files, unsynced| {
             let remembered = files.header().cut;
@@ -308,8 +307,8 @@ impl FileStore {
         Ok(done.unwrap_or(true))
     }
 
-    /// Frees room for a truncation: that of removed parts, and of blocks after the new last one, which needs room for its new
-    /// version. Returns whether there was any.
+    /// Frees space for a truncation: that of removed parts, and of blocks after the new last one, which needs space for its
+    /// new version. Returns whether there was any.
     fn make_room(&self, file: FileId, end: u64) -> Result<bool> {
         let has_removed = !self.removed().is_empty();
         self.remove_files()?;
@@ -326,12 +325,12 @@ impl FileStore {
     }
 }
 
-/// Whether an error says that there is no room.
+/// Whether an error means that there is no space.
 fn is_full(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Quota)
 }
 
-/// Whether a sync holds anything of the part.
+/// Whether a sync holds any block of the part.
 fn is_syncing_any(unsynced: &Unsynced) -> bool {
     !unsynced.syncing.is_empty()
 }
@@ -370,7 +369,7 @@ impl Store for FileStore {
             if late { Ok(false) } else { files.arrange(unsynced, &order).map(|()| true) }
         })?;
         if arranged == Some(true) {
-            // Opened anew by whoever needs it next, with its order.
+            // The next use opens it again, with its order.
             self.parts.get(file).write().close();
             let extent = self.with_part(file, |files, _, _| files.extent())?;
             extent.into_iter().for_each(|extent| self.index.set(file, extent));
@@ -572,7 +571,7 @@ impl CorruptByte for FileStore {
 
 impl Drop for FileStore {
     fn drop(&mut self) {
-        // It is no loss if any of this fails: the next to open the store looks closer.
+        // A failure of any of this does no harm: the next open of the store examines more.
         let gone = self.remove_files();
         if gone.is_ok() && self.index.unsynced().is_empty() {
             let _ = self.manifest.end();

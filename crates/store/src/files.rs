@@ -1,10 +1,10 @@
-//! The open files of a part, what lies where in them, and how blocks are read and judged.
+//! The open files of a part, the location of its blocks in them, and how blocks are read and verified.
 //!
-//! Every block has two *homes*: home A is its place in the part's own file, or in that of the ordered blocks; home B is its
-//! place in the file of second versions. Its entry says where the newest version lies and whether a durable one lies in the
-//! other home. How they change is in [`crate::change`].
+//! Every block has two *homes*: home A is its location in the part's own file, or in that of the ordered blocks; home B is
+//! its location in the file of second versions. Its entry has the home of the newest version and whether a durable one is
+//! in the other home. [`crate::change`] describes how they change.
 //!
-//! Callers hold the part's lock: shared for what reads, exclusive for what changes.
+//! Callers hold the part's lock: shared for reads, exclusive for changes.
 
 use std::io;
 use std::path::Path;
@@ -33,19 +33,19 @@ pub struct PartFiles {
     alt: OnceLock<Box<dyn MediumFile>>,
     ordered: Option<OrderedFile>,
     header: Mutex<PartHeader>,
-    /// How often power was lost in the life of the store.
+    /// The number of power losses in the life of the store.
     losses: u64,
-    /// Why it may only be read.
+    /// The reason why it is read-only.
     refused: Option<i32>,
 }
 
-/// The file of ordered blocks, and what lies where in it.
+/// The file of ordered blocks, and the locations in it.
 struct OrderedFile {
     data: Box<dyn MediumFile>,
     order: BlockOrder,
 }
 
-/// One of the files that hold blocks.
+/// One of the files with blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileRole {
     Data,
@@ -53,7 +53,7 @@ pub enum FileRole {
     Ordered,
 }
 
-/// Blocks of a run that follow each other in one of the files: those from `first` on, `count` of them.
+/// Blocks of a run that are consecutive in one of the files: those from `first` on, `count` of them.
 #[derive(Clone, Copy, Debug)]
 pub struct FileExtent {
     pub which: FileRole,
@@ -62,19 +62,19 @@ pub struct FileExtent {
     pub count: usize,
 }
 
-/// What became of a block's bytes.
+/// The result of verifying a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
-    /// They are a version that was written, in full.
+    /// They are a complete version that was written.
     Good,
-    /// A crash came while they were written in place: each is an old or a new one.
+    /// A crash came while they were written in place: each byte is an old or a new one.
     Unverified,
-    /// They are not those that were written.
+    /// They differ from those that were written.
     Damaged,
 }
 
 impl PartFiles {
-    /// Makes the first file of a part that is not there.
+    /// Creates the first file of a part that does not exist.
     pub fn create(
         file: FileId,
         block: usize,
@@ -90,7 +90,7 @@ impl PartFiles {
         Ok(PartFiles::new(file, block, directory, sums, header, losses))
     }
 
-    /// Makes checksums in place of those of a part that are lost: they say of each of its blocks that it is.
+    /// Creates checksums for a part that has lost them: they mark each of its blocks as lost.
     pub fn accept_loss(
         file: FileId,
         block: usize,
@@ -102,7 +102,7 @@ impl PartFiles {
         let failed = |error| Error::io(StoreAction::Create, &names.sums, error);
         let sums = directory.medium().open(&names.sums, OpenMode::New).map_err(failed)?;
         directory.changed(file);
-        // The header comes last: without it they are still lost.
+        // The header comes last: without it the checksums are still lost.
         for number in 0..extent.end.div_ceil(block as u64) {
             let entry = ChecksumEntry::Lost.encode(file, number);
             pario_medium::put(&*sums, table::place(number), &[&entry]).map_err(failed)?;
@@ -135,8 +135,8 @@ impl PartFiles {
         }
     }
 
-    /// Opens the files of a part that is there, for reading only if the system grants no more. Its header may be `known`
-    /// better than from the file, which a failed sync can have spoilt.
+    /// Opens the files of an existing part, read-only if the system grants no more. Its `known` header is used instead of
+    /// the one in the file, which a failed sync can have damaged.
     pub fn open(
         file: FileId,
         block: usize,
@@ -185,18 +185,18 @@ impl PartFiles {
         Ok(files)
     }
 
-    /// How many blocks from this one on lie one after the other, at most `most`.
+    /// The number of blocks from this one on that are consecutive, at most `most`.
     pub fn contiguous_blocks(&self, block: u64, most: u64) -> u64 {
         self.ordered.as_ref().map_or(most, |ordered| ordered.order.place(block, most).1)
     }
 
-    /// Why it may only be read, if so.
+    /// The reason why it is read-only, if it is.
     pub fn refused(&self) -> Option<Error> {
         let errno = self.refused?;
         Some(Error::Io { action: StoreAction::Open, path: self.names.sums.clone(), errno })
     }
 
-    /// What the header says.
+    /// The content of the header.
     pub fn header(&self) -> PartHeader {
         *self.lock_header()
     }
@@ -217,22 +217,22 @@ impl PartFiles {
         self.header.lock()
     }
 
-    /// How often power was lost in the life of the store.
+    /// The number of power losses in the life of the store.
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// Power was lost since somebody looked through the entries: what is not durable may be mixed.
+    /// Whether power was lost since the entries were last examined: blocks that are not durable may then be mixed.
     pub(crate) fn power_was_lost(&self) -> bool {
         self.header().losses != self.losses
     }
 
-    /// How many blocks there are up to an offset.
+    /// The number of blocks up to an offset.
     pub(crate) fn blocks(&self, end: u64) -> u64 {
         end.div_ceil(self.block as u64)
     }
 
-    /// How long it is and what room it takes.
+    /// Its length and its space.
     pub fn extent(&self) -> Result<PartExtent> {
         let header = self.header();
         let mut used = 0;
@@ -246,7 +246,7 @@ impl PartFiles {
         Ok(PartExtent { end: header.end, used, ordered: header.ordered, lost: false, unsynced })
     }
 
-    /// A file, if it is there.
+    /// Returns a file, if it exists.
     pub(crate) fn get(&self, which: FileRole) -> Option<&dyn MediumFile> {
         match which {
             FileRole::Data => self.data.get().map(|file| &**file),
@@ -255,7 +255,7 @@ impl PartFiles {
         }
     }
 
-    /// A file, made if it is not there.
+    /// Returns a file, and creates it if it does not exist.
     pub(crate) fn get_or_make(&self, which: FileRole) -> Result<&dyn MediumFile> {
         let (slot, path) = match which {
             FileRole::Data => (&self.data, &self.names.data),
@@ -266,13 +266,13 @@ impl PartFiles {
             let made = self.directory.medium().open(path, OpenMode::Create);
             let made = made.map_err(|error| Error::io(StoreAction::Create, path, error))?;
             self.directory.changed(self.file);
-            // Under the part's exclusive lock nobody else makes it.
+            // Under the part's exclusive lock no other thread creates it.
             let _ = slot.set(made);
         }
         Ok(self.get(which).expect("just made"))
     }
 
-    /// Where a file is.
+    /// Returns the path of a file.
     pub(crate) fn path(&self, which: FileRole) -> &Path {
         match which {
             FileRole::Data => &self.names.data,
@@ -286,7 +286,7 @@ impl PartFiles {
         self.ordered.as_ref().map(|ordered| &ordered.order)
     }
 
-    /// Where a block's home is.
+    /// Returns the location of a block's home.
     pub(crate) fn place(&self, block: u64, home: Home) -> (FileRole, u64) {
         let plain = block * self.block as u64;
         match (home, self.order().map(|order| order.place(block, 1).0)) {
@@ -296,7 +296,8 @@ impl PartFiles {
         }
     }
 
-    /// Where these homes of the blocks of a run lie, neighbours together. Blocks without a home are passed over.
+    /// Returns the locations of these homes of the blocks of a run; adjacent ones are merged. Blocks without a home are
+    /// skipped.
     pub(crate) fn file_extents(
         &self,
         run: BlockRun,
@@ -339,7 +340,7 @@ impl PartFiles {
         Ok(entries.map(decode).collect())
     }
 
-    /// The same, from memory where they are known: what a failed sync has spoilt in the file does not count.
+    /// The same, from memory where they are known: damage by a failed sync in the file has no effect.
     pub(crate) fn known_entries(&self, unsynced: &Unsynced, run: BlockRun) -> Result<Vec<ChecksumEntry>> {
         let mut known = unsynced.known(run).map(|(block, stored)| ((block - run.first) as usize, stored));
         let mut entries = match known.clone().count() == run.count {
@@ -350,7 +351,7 @@ impl PartFiles {
         Ok(entries)
     }
 
-    /// Reads blocks that begin below the end; how many of them are unverified.
+    /// Reads blocks that begin below the end; returns the number of unverified ones.
     pub fn read(
         &self,
         unsynced: &Unsynced,
@@ -399,7 +400,7 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Compares the newest version of a block with its entry; where that was never finished, brings the one before.
+    /// Compares the newest version of a block with its entry; if that was never finished, returns the version before.
     pub(crate) fn check_block(
         &self,
         block: u64,
@@ -427,7 +428,7 @@ impl PartFiles {
         }
     }
 
-    /// Whether bytes are those that an entry is of.
+    /// Whether bytes match an entry.
     pub(crate) fn fits(&self, block: u64, stored: BlockVersion, bytes: &[u8]) -> bool {
         stored.sum == table::sum(self.file, block, bytes, bytes.len())
     }
@@ -462,7 +463,7 @@ impl PartFiles {
         Ok((entry, bytes, found))
     }
 
-    /// Whether the system knows that nothing is stored there.
+    /// Whether the system knows that there is a hole.
     pub(crate) fn is_hole(&self, run: BlockRun) -> bool {
         self.file_extents(run, |_| Some(Home::A)).iter().all(|stretch| {
             let end = stretch.at + (stretch.count * self.block) as u64;

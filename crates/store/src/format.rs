@@ -1,4 +1,4 @@
-//! The `format` file: whose store a directory is. Text, so that people can read it:
+//! The `format` file: the partition and the server to which a store belongs. It is text, so that people can read it:
 //!
 //! ```text
 //! pario-store 2
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 const VERSION: u32 = 2;
 
-/// Whose store it is.
+/// The owner of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// The partition.
@@ -24,7 +24,7 @@ pub struct StoreIdentity {
     pub server: ServerId,
 }
 
-/// What a format file says.
+/// The content of a format file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFormat {
     version: u32,
@@ -33,7 +33,7 @@ pub struct StoreFormat {
 }
 
 impl StoreFormat {
-    /// Of a store that this program makes.
+    /// The content for a store that this program creates.
     pub fn new(identity: StoreIdentity, block: usize) -> StoreFormat {
         StoreFormat { version: VERSION, identity, block }
     }
@@ -45,7 +45,7 @@ impl StoreFormat {
         format!("pario-store {version}\npartition {partition}\nserver {server}\nblock {block}\n")
     }
 
-    /// What a text says; `None` if it is no format file's. Of another version only the number is known.
+    /// Parses a text; `None` if it is no format file. Of another version only the version number is known.
     fn parse(text: &str) -> Option<StoreFormat> {
         let mut lines = text.lines();
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');

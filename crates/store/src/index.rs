@@ -1,5 +1,5 @@
-//! Which parts there are and how long they are, in memory: read from the directory once, when it is opened,
-//! and kept right with every change. So ends, lists and used room cost no system call.
+//! An index of all parts and their lengths, in memory: it is read from the directory once, when the store is opened, and
+//! updated with every change. So ends, lists and used space cost no system call.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,10 +9,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::PartInfo;
 
-/// How much of a part there is.
+/// The extent of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartExtent {
-    /// Where it ends.
+    /// Its end.
     pub end: u64,
     /// Bytes that it takes on the medium.
     pub used: u64,
@@ -20,7 +20,7 @@ pub struct PartExtent {
     pub ordered: bool,
     /// Whether its checksums are lost, so that none of its bytes can be trusted.
     pub lost: bool,
-    /// Whether something of it may not be on the medium.
+    /// Whether some of it may not be on the medium.
     pub unsynced: bool,
 }
 
@@ -37,19 +37,19 @@ struct IndexState {
 }
 
 impl PartIndex {
-    /// How much of a part there is; `None` if it is not there.
+    /// Returns the extent of a part; `None` if it does not exist.
     pub fn extent(&self, file: FileId) -> Option<PartExtent> {
         self.parts().by_file.get(&file).copied()
     }
 
-    /// A part is there with this extent.
+    /// Records the extent of a part.
     pub fn set(&self, file: FileId, extent: PartExtent) {
         let mut parts = self.parts();
         let old = parts.by_file.insert(file, extent).unwrap_or_default();
         parts.used = parts.used - old.used + extent.used;
     }
 
-    /// A part is gone.
+    /// Records the removal of a part.
     pub fn remove(&self, file: FileId) {
         let mut parts = self.parts();
         let old = parts.by_file.remove(&file).unwrap_or_default();
@@ -63,13 +63,13 @@ impl PartIndex {
         rest.take(most).map(|(file, extent)| PartInfo { file: *file, end: extent.end }).collect()
     }
 
-    /// Those of which something may not be on the medium.
+    /// The parts of which some bytes may not be on the medium.
     pub fn unsynced(&self) -> Vec<FileId> {
         let parts = self.parts();
         parts.by_file.iter().filter(|(_, extent)| extent.unsynced).map(|(file, _)| *file).collect()
     }
 
-    /// Bytes that all take, and how many there are.
+    /// The bytes of all parts, and their number.
     pub fn total(&self) -> (u64, u64) {
         let parts = self.parts();
         (parts.used, parts.by_file.len() as u64)

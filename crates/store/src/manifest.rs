@@ -1,4 +1,4 @@
-//! Which parts there must be: a log beside the parts, so that a part whose files are gone is missed.
+//! The list of parts that must exist: a log beside the parts, so that a part with missing files is noticed.
 //!
 //! The file `manifest` has records of 32 bytes, all numbers little-endian:
 //!
@@ -11,10 +11,10 @@
 //!     24      8  up to which offset the log was known to be on the medium
 //! ```
 //!
-//! A part is *created* when its first file is there and *durable* when its first sync is done. Records are appended in one
-//! write each; those of created and removed parts reach the medium with the next sync, the others at once. A record that is
-//! not sound is damage if a later one says that it was on the medium; else it is what a loss of power leaves, and the log
-//! is written anew without it. A session that did not end, of another boot, means that power was lost.
+//! A part is *created* when its first file exists and *durable* when its first sync is done. Each record is appended in one
+//! write; those of created and removed parts reach the medium with the next sync, the others at once. An invalid record is
+//! damage if a later one says that it was on the medium; else it is the effect of a loss of power, and the log is written
+//! anew without it. A session that did not end, of another boot, means that power was lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,7 +29,7 @@ use crate::error::{Error, Result, StoreAction};
 
 const RECORD: usize = 32;
 const MAGIC: u64 = u64::from_le_bytes(*b"PARIOMF1");
-/// Room that is kept for more records, so that parts can be removed from a full medium.
+/// Space that is reserved for more records, so that parts can be removed from a full medium.
 const AHEAD: u64 = 64 << 10;
 
 const START: u32 = 1;
@@ -48,29 +48,29 @@ pub struct PartManifest {
     log: Mutex<ManifestLog>,
 }
 
-/// What the log of a store said when it was opened.
+/// The content of a store's log when it was opened.
 #[derive(Debug, Default)]
 pub struct ManifestContents {
-    /// The parts that must be there, and whether each was ever synced.
+    /// The parts that must exist, and whether each was ever synced.
     pub parts: BTreeMap<FileId, bool>,
-    /// Those that were removed.
+    /// The removed parts.
     pub removed: BTreeSet<FileId>,
-    /// Power was lost since the last session.
+    /// Whether power was lost since the last session.
     pub power_was_lost: bool,
 }
 
 struct ManifestLog {
     file: Option<Box<dyn MediumFile>>,
     len: u64,
-    /// Up to where it is on the medium.
+    /// The offset up to which it is on the medium.
     synced: u64,
-    /// Up to where room is taken.
+    /// The offset up to which space is allocated.
     taken: u64,
-    /// It has to be written anew, because a sync of it failed or records are not sound.
+    /// Whether it has to be written anew, because a sync of it failed or records are invalid.
     suspect: bool,
-    /// The last session that stands in it: whether it has not ended, how often power was lost, the boot's number.
+    /// The last session in it: whether it has not ended, the number of power losses, the boot's number.
     last: (u32, u64, u64),
-    /// That is this one.
+    /// Whether that is this one.
     begun: bool,
     parts: BTreeMap<FileId, bool>,
     highest: FileId,
@@ -86,18 +86,18 @@ struct ManifestRecord {
 }
 
 impl PartManifest {
-    /// Makes the log of a new store.
+    /// Creates the log of a new store.
     pub fn create(medium: &Arc<dyn Medium>, root: &Path) -> Result<()> {
         let manifest = PartManifest::new(medium, root, 0, ManifestLog::empty());
         let mut log = manifest.log();
         manifest.rewrite(&mut log)
     }
 
-    /// Makes a log of the parts that are found, in place of one that is lost.
+    /// Creates a log of the parts that are found, in place of a lost one.
     pub fn rebuild(medium: &Arc<dyn Medium>, root: &Path, found: &BTreeSet<FileId>) -> Result<()> {
         let parts = found.iter().map(|file| (*file, true)).collect();
         let highest = found.last().copied().unwrap_or_default();
-        // A number that no part has seen: what is not durable in them is looked at.
+        // A number that no part has: so entries that are not durable are examined.
         let losses = medium.boot().max(1 << 32);
         let last = (SESSION, losses, 0);
         let manifest = PartManifest::new(
@@ -143,17 +143,17 @@ impl PartManifest {
         Ok((manifest, ManifestContents { parts: read.parts, removed: read.removed, power_was_lost }))
     }
 
-    /// How often power was lost.
+    /// The number of power losses.
     pub fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// The highest id of a part that ever was.
+    /// The highest id of a part that ever existed.
     pub fn highest(&self) -> FileId {
         self.log().highest
     }
 
-    /// Makes sure that this session stands in the log on the medium: from now on parts may change.
+    /// Makes sure that this session is in the log on the medium: from now on parts may change.
     pub fn begin(&self) -> Result<()> {
         let mut log = self.log();
         if log.begun {
@@ -166,7 +166,7 @@ impl PartManifest {
         Ok(())
     }
 
-    /// A part is there.
+    /// Records that a part exists.
     pub fn created(&self, file: FileId) -> Result<()> {
         let mut log = self.log();
         if log.parts.contains_key(&file) {
@@ -178,7 +178,7 @@ impl PartManifest {
         Ok(())
     }
 
-    /// Parts were synced: from now on they must be there also after a loss of power.
+    /// Records that parts were synced: from now on they must exist also after a loss of power.
     pub fn durable(&self, files: &[FileId]) -> Result<()> {
         let mut log = self.log();
         let mut new = false;
@@ -192,7 +192,7 @@ impl PartManifest {
         if new || log.suspect { self.sync_log(&mut log) } else { Ok(()) }
     }
 
-    /// A part is to be removed; its files may go after the next sync of the log.
+    /// Records that a part is to be removed; its files may be deleted after the next sync of the log.
     pub fn removed(&self, file: FileId) -> Result<()> {
         let mut log = self.log();
         if log.parts.contains_key(&file) {
@@ -202,7 +202,7 @@ impl PartManifest {
         Ok(())
     }
 
-    /// The system may have forgotten to write any of the log: it is written anew with the next sync.
+    /// The system may have dropped any of the log: the next sync writes it anew.
     pub fn mark_suspect(&self) {
         self.log().suspect = true;
     }
@@ -213,7 +213,7 @@ impl PartManifest {
         if log.synced < log.len || log.suspect { self.sync_log(&mut log) } else { Ok(()) }
     }
 
-    /// Everything is on the medium, and nobody changes anything any more.
+    /// Everything is on the medium, and no thread changes anything any more.
     pub fn end(&self) -> Result<()> {
         let mut log = self.log();
         if log.begun {
@@ -266,14 +266,14 @@ impl PartManifest {
                 Ok(())
             }
             Err(error) => {
-                // The system may have forgotten what it could not write.
+                // The system may have dropped the data that it could not write.
                 log.suspect = true;
                 Err(Error::io(StoreAction::Sync, &self.root.join("manifest"), error))
             }
         }
     }
 
-    /// Writes the log anew, with what counts of it.
+    /// Writes the log anew, with its valid records.
     fn rewrite(&self, log: &mut ManifestLog) -> Result<()> {
         let mut records = vec![(START, MAGIC), (HIGHEST, log.highest.0)];
         for (file, durable) in &log.parts {
@@ -353,7 +353,7 @@ impl ManifestRecord {
     }
 }
 
-/// What stands in a log.
+/// The content of a log.
 #[derive(Default)]
 struct ParsedManifest {
     parts: BTreeMap<FileId, bool>,

@@ -26,7 +26,7 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct MemoryPart {
     end: u64,
-    /// The highest identity of a truncation.
+    /// The highest id of a truncation.
     cut: u64,
     blocks: BTreeMap<u64, MemoryBlock>,
 }
@@ -44,12 +44,12 @@ impl MemoryBlock {
 }
 
 impl MemoryStore {
-    /// A store as large as memory is.
+    /// Creates a store that is limited only by memory.
     pub fn new(block_size: usize) -> Result<MemoryStore> {
         MemoryStore::with_capacity(block_size, i64::MAX as u64)
     }
 
-    /// A store that is full when its blocks take so many bytes.
+    /// Creates a store that is full when its blocks take so many bytes.
     pub fn with_capacity(block_size: usize, capacity: u64) -> Result<MemoryStore> {
         run::check_block_size(block_size)?;
         Ok(MemoryStore { block: block_size, capacity, highest: AtomicU64::new(0), parts: Mutex::default() })
@@ -59,7 +59,7 @@ impl MemoryStore {
         self.parts.lock()
     }
 
-    /// A part, made if it is not there.
+    /// Returns a part, and creates it if it does not exist.
     fn make<'a>(&self, parts: &'a mut BTreeMap<FileId, MemoryPart>, file: FileId) -> &'a mut MemoryPart {
         self.highest.fetch_max(file.0, Ordering::Relaxed);
         parts.entry(file).or_default()
@@ -71,7 +71,7 @@ impl MemoryStore {
 }
 
 impl MemoryPart {
-    /// Puts the first bytes of a block there, unless there is no more room for a new one.
+    /// Stores the first bytes of a block, unless there is no more space for a new one.
     fn put(&mut self, file: FileId, block: u64, bytes: &[u8], kept: usize, free: &mut u64) -> Result<()> {
         if !self.blocks.contains_key(&block) {
             let left = free.checked_sub(bytes.len() as u64);
@@ -84,7 +84,7 @@ impl MemoryPart {
         Ok(())
     }
 
-    /// Remembers the identity of a truncation; whether it was new.
+    /// Remembers the id of a truncation; returns whether it was new.
     fn fence(&mut self, cut: u64) -> bool {
         let new = cut > self.cut;
         self.cut = self.cut.max(cut);

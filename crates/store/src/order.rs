@@ -1,9 +1,9 @@
-//! An order of blocks other than that of the part: which blocks of it lie where in the file beside.
+//! The order of a part's blocks on the medium, if it differs from that of the part.
 //!
-//! A part may be told, before it has any bytes, in which order its blocks will first be used (see
-//! [`Store::arrange`](crate::Store::arrange)). These blocks then lie in a file of their own in this order, so that who
-//! goes through them reads the medium from front to back; all others lie where they always do. The order begins that
-//! file. All numbers are little-endian.
+//! Before a part has any bytes, it can be given the order in which its blocks will first be used (see
+//! [`Store::arrange`](crate::Store::arrange)). These blocks then lie in a file of their own in this order, so that a reader
+//! which uses them in order reads the medium sequentially; all other blocks lie at their usual offsets. The order is at the
+//! start of that file. All numbers are little-endian.
 //!
 //! ```text
 //! offset  bytes
@@ -26,31 +26,31 @@ const MAGIC: [u8; 8] = *b"PARIOOR1";
 const HEADER: usize = 32;
 const RUN: usize = 16;
 
-/// Where blocks lie that are in order.
+/// The offsets of ordered blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockOrder {
-    /// By their first blocks.
+    /// The runs, by their first blocks.
     runs: Vec<OrderedRun>,
     /// Bytes before the first block.
     start: u64,
     block: u64,
 }
 
-/// Blocks that follow each other in the part and in the file beside.
+/// Blocks that are consecutive in the part and in the ordered file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OrderedRun {
     first: u64,
     count: u64,
-    /// How many blocks lie before them.
+    /// The number of blocks before them.
     at: u64,
 }
 
-/// Where a block lies.
+/// The location of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockPlace {
-    /// In the file beside, at this offset.
+    /// In the ordered file, at this offset.
     Ordered(u64),
-    /// Where it lies in parts without an order.
+    /// At its usual offset, as in parts without an order.
     Plain,
 }
 
@@ -72,12 +72,12 @@ impl BlockOrder {
         (apart && reach <= i64::MAX as u64).then_some(BlockOrder { runs: placed, start, block })
     }
 
-    /// Whether it is that of the part.
+    /// Whether it is the order of the part itself.
     pub fn is_plain(&self) -> bool {
         self.runs.is_sorted_by_key(|run| run.at)
     }
 
-    /// Where a block lies, and how many from it on follow it there, at most `most`.
+    /// Returns the location of a block, and the number of blocks from it on that follow it there, at most `most`.
     pub fn place(&self, block: u64, most: u64) -> (BlockPlace, u64) {
         let next = self.runs.partition_point(|run| run.first <= block);
         let before = next.checked_sub(1).map(|index| self.runs[index]).filter(|run| block < run.end());
@@ -91,7 +91,7 @@ impl BlockOrder {
         }
     }
 
-    /// The bytes of all blocks from this one on, as few ranges of the file beside as there are.
+    /// Returns the bytes of all blocks from this one on, as few ranges of the ordered file.
     pub fn beyond(&self, block: u64) -> Vec<Range<u64>> {
         let later = self.runs.iter().filter(|run| run.end() > block);
         let position = |run: &OrderedRun| {
@@ -110,7 +110,7 @@ impl BlockOrder {
         ranges
     }
 
-    /// How the file beside begins.
+    /// Returns the start of the ordered file.
     pub fn encode(&self, file: FileId) -> Vec<u8> {
         let mut runs = self.runs.clone();
         runs.sort_unstable_by_key(|run| run.at);
@@ -123,7 +123,7 @@ impl BlockOrder {
         bytes
     }
 
-    /// The order that a file begins with, of which `read` gets the first bytes; `None` if it is none.
+    /// Reads the order from the start of a file, of which `read` gets the first bytes; `None` if it is invalid.
     pub fn decode<E>(
         file: FileId,
         block: usize,

@@ -1,8 +1,8 @@
-//! The parts in use: one lock each, the descriptors of those used last, and what is not synced of all.
+//! The parts in use: one lock each, the descriptors of the most recently used, and the unsynced state of all.
 //!
-//! There is never more than one [`PartState`] per file, so that its lock orders all calls about the file.
-//! Hence only those go that nobody holds, the longest unused first; while more threads than `most` work on
-//! different parts, there are more. A part that is not synced loses its descriptors, but is not forgotten.
+//! There is never more than one [`PartState`] per file, so that its lock orders all calls about the file. Therefore only
+//! parts that no thread holds are evicted, the least recently used first; while more threads than `most` work on different
+//! parts, there are more. An unsynced part loses its descriptors, but its state stays.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::unsynced::Unsynced;
 #[derive(Default)]
 pub struct OpenPart {
     state: RwLock<PartState>,
-    /// Held by whoever syncs the part.
+    /// Held by the thread that syncs the part.
     turn: Mutex<()>,
 }
 
-/// What is known of a part.
+/// The state of a part.
 #[derive(Default)]
 pub struct PartState {
     /// Its descriptors, if they are open.
     pub files: Option<Arc<PartFiles>>,
-    /// What of it is not on the medium.
+    /// The part of it that is not on the medium.
     pub unsynced: Unsynced,
 }
 
 impl PartState {
-    /// Closes its files. What the header says stays known if a sync may have spoilt it.
+    /// Closes its files. The header stays in memory if a sync may have damaged it.
     pub fn close(&mut self) -> Option<Arc<PartFiles>> {
         let files = self.files.take();
         if self.unsynced.failed.is_some() || !self.unsynced.is_empty() {
@@ -44,17 +44,17 @@ impl PartState {
 }
 
 impl OpenPart {
-    /// For reading the part: nobody changes it meanwhile.
+    /// Locks the part for reading: no thread changes it meanwhile.
     pub fn read(&self) -> RwLockReadGuard<'_, PartState> {
         self.state.read()
     }
 
-    /// For changing the part or its descriptors: nobody else has it meanwhile.
+    /// Locks the part for a change of it or its descriptors.
     pub fn write(&self) -> RwLockWriteGuard<'_, PartState> {
         self.state.write()
     }
 
-    /// For syncing the part. Taken before the other lock, never after.
+    /// Locks the part for a sync. Taken before the other lock, never after.
     pub fn sync_lock(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
@@ -69,9 +69,9 @@ pub struct OpenPartCache {
 #[derive(Default)]
 struct OpenParts {
     by_file: HashMap<FileId, LastUse>,
-    /// Counts lookups.
+    /// The number of lookups.
     now: u64,
-    /// How many parts may have descriptors.
+    /// The number of parts that may have descriptors.
     open: usize,
 }
 
@@ -87,7 +87,7 @@ impl OpenPartCache {
         OpenPartCache { most: most.max(1), held: Mutex::default() }
     }
 
-    /// The part of a file.
+    /// Returns the part of a file.
     pub fn get(&self, file: FileId) -> Arc<OpenPart> {
         let mut held = self.held();
         held.now += 1;
@@ -105,13 +105,13 @@ impl OpenPartCache {
         part
     }
 
-    /// Closes all that nobody holds; whether there were any.
+    /// Closes all parts that no thread holds; returns whether there were any.
     pub fn close_oldest(&self) -> bool {
         let gone = self.held().close_oldest(usize::MAX);
         !gone.is_empty()
     }
 
-    /// The system may have forgotten to write anything of any part.
+    /// The system may have dropped unwritten data of any part.
     pub fn mark_suspect(&self) {
         let all: Vec<_> = self.held().by_file.values().map(|found| Arc::clone(&found.part)).collect();
         for part in all {
@@ -120,7 +120,7 @@ impl OpenPartCache {
         }
     }
 
-    /// Why the last sync of a part failed that nothing has put right since; of any part.
+    /// The error of the last failed sync of any part that has not been repaired since.
     pub fn failure(&self) -> Option<Error> {
         let all: Vec<_> = self.held().by_file.values().map(|found| Arc::clone(&found.part)).collect();
         all.iter().find_map(|part| part.read().unsynced.failed.clone())
@@ -130,7 +130,7 @@ impl OpenPartCache {
         self.held.lock()
     }
 
-    /// How many parts have descriptors or could have.
+    /// The number of parts that have descriptors or could have.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.held().open
@@ -138,9 +138,9 @@ impl OpenPartCache {
 }
 
 impl OpenParts {
-    /// Takes the descriptors of up to `most` that nobody holds, the longest unused first.
+    /// Removes the descriptors of up to `most` parts that no thread holds, the least recently used first.
     fn close_oldest(&mut self, most: usize) -> Vec<Option<Arc<PartFiles>>> {
-        // Holders are handed out under the same lock: who has none now gets none meanwhile.
+        // Parts are handed out under the same lock: one that no thread holds now is not handed out meanwhile.
         let free = self.by_file.iter().filter(|(_, found)| found.open && Arc::strong_count(&found.part) == 1);
         let mut free: Vec<_> = free.map(|(file, found)| (found.last, *file)).collect();
         free.sort_unstable();

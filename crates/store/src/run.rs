@@ -1,4 +1,4 @@
-//! Where a run of consecutive blocks lies in a part, and what of a write is kept. Pure; all stores share it.
+//! The location of a run of consecutive blocks in a part, and the stored bytes of a write. Pure; all stores share it.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ pub struct BlockRun {
     block: u64,
     /// The first block.
     pub first: u64,
-    /// How many.
+    /// The number of blocks.
     pub count: usize,
 }
 
 impl BlockRun {
-    /// A run, unless it goes beyond the largest offset.
+    /// Creates a run, unless it goes beyond the largest offset.
     pub fn new(file: FileId, block: usize, first: u64, count: usize) -> Result<BlockRun> {
         let run = BlockRun { block: block as u64, first, count };
         let end = first.checked_add(count as u64).and_then(|end| end.checked_mul(run.block));
@@ -38,7 +38,7 @@ impl BlockRun {
         self.first..self.first + self.count as u64
     }
 
-    /// How many bytes of its block `index` lie below `end`.
+    /// The number of bytes of its block `index` below `end`.
     pub fn kept(&self, index: usize, end: u64) -> usize {
         let start = (self.first + index as u64) * self.block;
         end.saturating_sub(start).min(self.block) as usize
@@ -50,25 +50,25 @@ impl BlockRun {
         BlockRun { count: (self.count as u64).min(most) as usize, ..*self }
     }
 
-    /// Where a part ends after this run was written with the writer's `end`.
+    /// The end of a part after this run was written with the writer's `end`.
     pub fn end_after(&self, stored: u64, end: u64) -> u64 {
         if self.count == 0 { stored } else { stored.max(end.min(self.end())) }
     }
 }
 
-/// An end that a part can have.
+/// Checks that a part can have this end.
 pub fn sound_end(file: FileId, end: u64) -> Result<u64> {
     if end <= FARTHEST { Ok(end) } else { Err(Error::TooFar { file }) }
 }
 
-/// Panics if a block has another size than all.
+/// Panics if a block has a wrong size.
 pub fn check_sizes<B: AsRef<[u8]>>(blocks: &[B], size: usize) {
     for block in blocks {
         assert_eq!(block.as_ref().len(), size, "a block of the wrong size");
     }
 }
 
-/// Whether the block size is one that a store can have.
+/// Whether a store can have this block size.
 pub fn check_block_size(bytes: usize) -> Result<()> {
     let sound = bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes);
     if sound { Ok(()) } else { Err(Error::BlockSize { bytes }) }

@@ -1,13 +1,13 @@
-//! Bringing parts to the medium.
+//! Syncing parts to the medium.
 //!
-//! A sync brings the blocks written since the last one to the medium, then notes in their entries that they are durable, and
-//! brings the entries to the medium. Only then may the older versions of these blocks go; until then nobody writes the
-//! blocks, whereas all others can be written meanwhile.
+//! A sync brings the blocks written since the last one to the medium, then notes in their entries that they are durable,
+//! and brings the entries to the medium. Only then may the older versions of these blocks be dropped; until then no thread
+//! writes these blocks, whereas all others can be written meanwhile.
 //!
-//! After a sync that failed the system may have forgotten to write some of it, without saying so again. So the next one
-//! compares all these blocks with their checksums, which are known in memory, and writes them again. A block that does not
-//! fit any more is damaged, and no sync of the part succeeds until it is written anew or accepted. The same is done with what
-//! a killed process has left.
+//! After a failed sync the system may have dropped some of the data, without reporting it again. So the next sync compares
+//! all these blocks with their checksums, which are in memory, and writes them again. A block that does not match any more
+//! is damaged, and no sync of the part succeeds until it is overwritten or accepted. The same is done with blocks that a
+//! killed process has left.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::run::BlockRun;
 use crate::table::{BlockVersion, ChecksumEntry, PreviousVersion, Stage, sum};
 use crate::unsynced::Unsynced;
 
-/// What a sync brings to the medium.
+/// The data that a sync brings to the medium.
 struct SyncJob {
     file: FileId,
     blocks: BTreeMap<u64, BlockVersion>,
-    /// Which change of the header it has seen, and where the part ended.
+    /// The version of the header that it has seen, and the end of the part.
     header: u64,
     end: u64,
-    /// Its entries say that it is durable.
+    /// Whether its entries say that it is durable.
     marked: bool,
 }
 
@@ -47,10 +47,10 @@ impl FileStore {
     }
 
     fn run_sync(&self, part: &OpenPart, job: &mut SyncJob) -> Result<()> {
-        // Not under the lock: it takes long, and others may go on.
+        // This is done without the lock: it takes long, and other threads may continue.
         let files = self.files(job.file, &mut part.write())?;
         files.sync_blocks(job.blocks.values().map(|stored| stored.home))?;
-        // The names of the files that the entries speak of come before the entries.
+        // The names of the files to which the entries refer come before the entries.
         self.directory.sync(job.file)?;
         self.mark(part, job)?;
         files.sync_sums()?;
@@ -105,7 +105,7 @@ impl FileStore {
         part.write().close();
     }
 
-    /// Takes what is not synced of a part; `None` if there is nothing.
+    /// Takes the unsynced state of a part; `None` if there is none.
     fn begin_sync(&self, file: FileId, part: &OpenPart) -> Result<Option<SyncJob>> {
         let Some(extent) = self.index.extent(file) else { return Ok(None) };
         if !extent.unsynced && !extent.lost {
@@ -157,7 +157,7 @@ impl FileStore {
         }
         let mut state = part.write();
         let outcome = outcome.and_then(|()| {
-            // Only now: the header may reach the medium before what it speaks of.
+            // Only now, because the header may reach the medium before the data to which it refers.
             let files = self.files(job.file, &mut state)?;
             let PartState { unsynced, .. } = &*state;
             let clean = unsynced.blocks.is_empty() && unsynced.header == job.header && unsynced.recovered;
@@ -194,7 +194,7 @@ impl FileStore {
         outcome
     }
 
-    /// Gives back the room of versions that nobody needs any more. It is no loss if that fails: they are overwritten later.
+    /// Frees the space of versions that are not needed any more. A failure does no harm: they are overwritten later.
     fn free_old_versions(&self, part: &OpenPart, job: &SyncJob) {
         let mut state = part.write();
         let Ok(files) = self.files(job.file, &mut state) else { return };
@@ -216,7 +216,7 @@ impl FileStore {
         }
     }
 
-    /// The files of a part, opened if they are not.
+    /// Returns the files of a part, opened if necessary.
     pub(crate) fn files(&self, file: FileId, state: &mut PartState) -> Result<Arc<PartFiles>> {
         if let Some(files) = state.files.as_ref().filter(|files| files.refused().is_none()) {
             return Ok(Arc::clone(files));
@@ -251,7 +251,7 @@ fn rewrite_unsynced(files: &PartFiles, unsynced: &mut Unsynced) -> Result<()> {
         };
         if found == BlockState::Damaged {
             damaged.get_or_insert(Error::Damaged { file: files.file, block });
-            // A sync that failed late may have called it durable: a successor has to know better.
+            // A sync that failed late may have marked it durable: a successor has to know that it is not.
             files.replace_entry(unsynced, block, ChecksumEntry::Stored(stored))?;
             continue;
         }

@@ -1,7 +1,7 @@
-//! Checksum files: what stands in them and what it says of a part and its blocks.
+//! Checksum files: their content and its meaning for a part and its blocks.
 //!
-//! All numbers are little-endian. The header stands there twice, in a sector of its own each time, so that one that is
-//! torn or damaged costs nothing; the sound one with the higher sequence number counts.
+//! All numbers are little-endian. The header is stored twice, in a sector of its own each time, so that one damaged copy
+//! does no harm; the valid one with the higher sequence number is used.
 //!
 //! ```text
 //! offset  bytes
@@ -31,7 +31,7 @@
 //! the other home, 2 lost). An entry of 16 zeros is that of a block that was never written.
 //!
 //! A block's checksum is the CRC-32C of the file's id (8 bytes), the block's number (8 bytes) and the block's bytes, padded
-//! with zeros. So a block in a wrong place is found, and growing with zeros changes no entry.
+//! with zeros. So a misplaced block is detected, and growing with zeros changes no entry.
 
 use pario_types::FileId;
 
@@ -44,28 +44,28 @@ const SECTOR: usize = 512;
 const SOUND: usize = 72;
 const MAGIC: [u8; 8] = *b"PARIOSM2";
 
-/// What a part's header says.
+/// The content of a part's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartHeader {
-    /// Counts headers of the part.
+    /// The sequence number of the header.
     pub sequence: u64,
-    /// Where the part ends.
+    /// The end of the part.
     pub end: u64,
-    /// Up to where there may be durable blocks.
+    /// The offset below which there may be durable blocks.
     pub synced_end: u64,
-    /// Up to where all entries are on the medium.
+    /// The offset below which all entries are on the medium.
     pub entries_end: u64,
-    /// The highest identity of a truncation that was carried out or fenced.
+    /// The highest id of a truncation that was performed or fenced.
     pub cut: u64,
-    /// How often power had been lost when the entries were last looked through.
+    /// The number of power losses when the entries were last examined.
     pub losses: u64,
-    /// There may be entries that are not durable.
+    /// Whether there may be entries that are not durable.
     pub unsynced: bool,
-    /// The part has an order of its own.
+    /// Whether the part has an order of its own.
     pub ordered: bool,
 }
 
-/// Where a version of a block lies.
+/// The location of a version of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// In the part's own file, or that of the ordered blocks.
@@ -74,7 +74,7 @@ pub enum Home {
     B,
 }
 
-/// How far the newest version of a block has come.
+/// The progress of the newest version of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It is being written where there was none.
@@ -98,12 +98,12 @@ pub enum PreviousVersion {
     Lost,
 }
 
-/// What is known of a block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumEntry {
     /// It was never written, and its home is zeros.
     None,
-    /// It is zeros, whatever lies in its home: a write of it was lost with the power.
+    /// It is zeros, whatever its home contains: a write of it was lost with the power.
     Zeros,
     /// It was written.
     Stored(BlockVersion),
@@ -116,18 +116,18 @@ pub enum ChecksumEntry {
 /// The newest version of a block that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockVersion {
-    /// Where it lies.
+    /// Its location.
     pub home: Home,
-    /// How far it has come.
+    /// Its progress.
     pub stage: Stage,
     /// Its checksum.
     pub sum: u32,
-    /// What was there before.
+    /// The version before.
     pub before: PreviousVersion,
 }
 
 impl Home {
-    /// The one that this is not.
+    /// The other home.
     pub fn other(self) -> Home {
         match self {
             Home::A => Home::B,
@@ -143,7 +143,7 @@ impl BlockVersion {
         BlockVersion { stage, before, ..self }
     }
 
-    /// What the entry is without the newest version.
+    /// The entry without the newest version.
     pub fn without(self) -> ChecksumEntry {
         match self.before {
             PreviousVersion::Zeros => ChecksumEntry::Zeros,
@@ -164,7 +164,7 @@ impl ChecksumEntry {
         matches!(self, ChecksumEntry::Stored(stored) if stored.stage != Stage::Durable)
     }
 
-    /// Where the next version goes, with this checksum, as long as it is being written. A version that is durable stays.
+    /// Returns the next version with this checksum, while it is being written. A durable version stays.
     pub fn next(self, sum: u32) -> BlockVersion {
         let (home, stage, before) = match self {
             ChecksumEntry::None | ChecksumEntry::Zeros => (Home::A, Stage::Fresh, PreviousVersion::Zeros),
@@ -178,7 +178,7 @@ impl ChecksumEntry {
         BlockVersion { home, stage, sum, before }
     }
 
-    /// As it stands in a file.
+    /// Encodes an entry.
     pub fn encode(self, file: FileId, block: u64) -> [u8; ENTRY] {
         let (sum, before, code) = match self {
             ChecksumEntry::None => return [0; ENTRY],
@@ -202,7 +202,7 @@ impl ChecksumEntry {
         bytes
     }
 
-    /// From what stands in a file.
+    /// Decodes an entry.
     pub fn decode(file: FileId, block: u64, bytes: &[u8; ENTRY]) -> ChecksumEntry {
         if *bytes == [0; ENTRY] {
             return ChecksumEntry::None;
@@ -229,7 +229,7 @@ impl ChecksumEntry {
 }
 
 impl PartHeader {
-    /// Both copies, as they stand in a file.
+    /// Encodes both copies.
     pub fn encode(&self, file: FileId) -> [u8; HEADER] {
         let flags = u64::from(self.unsynced) | u64::from(self.ordered) << 1;
         let PartHeader { sequence, end, synced_end, cut, losses, entries_end, .. } = *self;
@@ -245,7 +245,7 @@ impl PartHeader {
         bytes
     }
 
-    /// The newer of the copies that are sound; `None` if neither is.
+    /// Decodes the newer of the valid copies; `None` if neither is valid.
     pub fn decode(file: FileId, bytes: &[u8; HEADER]) -> Option<PartHeader> {
         let copies = bytes.chunks_exact(SECTOR).filter_map(|copy| PartHeader::decode_one(file, copy));
         copies.max_by_key(|header| header.sequence)
@@ -268,7 +268,7 @@ impl PartHeader {
     }
 }
 
-/// The checksum of a block of which only the first `kept` bytes count; the others are taken for zeros.
+/// The checksum of a block of which only the first `kept` bytes are valid; the others count as zeros.
 pub fn sum(file: FileId, block: u64, bytes: &[u8], kept: usize) -> u32 {
     let mut sum = crc32c::crc32c_append(crc32c::crc32c(&place_of(file, block)), &bytes[..kept]);
     let mut missing = bytes.len() - kept;
@@ -280,7 +280,7 @@ pub fn sum(file: FileId, block: u64, bytes: &[u8], kept: usize) -> u32 {
     sum
 }
 
-/// Where a block's entry stands.
+/// The offset of a block's entry.
 pub fn place(block: u64) -> u64 {
     HEADER as u64 + block * ENTRY as u64
 }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_checksum_is_that_of_the_place_and_the_bytes() {
-        // CRC-32C of the id, the number and "123456789", computed elsewhere bit by bit.
+        // CRC-32C of the id, the number and "123456789", computed bit by bit with other code.
         let mut crc = !0u32;
         for byte in [1u8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0].iter().chain(b"123456789") {
             crc ^= u32::from(*byte);
@@ -386,7 +386,7 @@ mod tests {
             }
         }
         assert_eq!(sum(FileId(1), 2, b"123456789", 9), !crc);
-        // Bytes that do not count are zeros.
+        // Bytes beyond the valid ones count as zeros.
         let (mut block, mut dirty) = (vec![0u8; 9000], vec![0xee; 9000]);
         block[..3].copy_from_slice(b"abc");
         dirty[..3].copy_from_slice(b"abc");

@@ -1,4 +1,4 @@
-//! Every store keeps the promises of `Store`: random calls, compared with flat vectors of bytes.
+//! Every store gives the guarantees of `Store`: random calls, compared with flat vectors of bytes.
 
 mod scratch;
 
@@ -282,7 +282,7 @@ fn a_stale_truncate_never_destroys_later_writes() {
         assert_eq!(store.set_end(file, 100, 5), Ok(true));
         store = reopen(store);
         write(&*store);
-        // The same truncation again, and one that was overtaken.
+        // The same truncation again, and one with a lower id.
         for cut in [5, 4, 1] {
             assert_eq!(store.set_end(file, 100, cut), Ok(false));
             assert_eq!(store.fence(file, cut), Ok(false));
@@ -294,7 +294,7 @@ fn a_stale_truncate_never_destroys_later_writes() {
         assert_eq!(store.set_end(file, 0, 9), Ok(false));
         assert_eq!(store.set_end(file, 4096, 0), Ok(true));
         assert_eq!(store.set_end(file, 4095, 10), Ok(true));
-        // A part that has no bytes remembers as well.
+        // A part without bytes remembers ids as well.
         for (number, changed) in [(2, FileId(2)), (3, FileId(3))] {
             match number {
                 2 => assert_eq!(store.set_end(changed, 0, 7), Ok(true)),

@@ -1,4 +1,4 @@
-//! A store's directory: whom it lets in, what it holds open, what it takes, and what is found damaged in it.
+//! A store's directory: its lock, its descriptors, its space, and the damage that is detected in it.
 
 mod scratch;
 
@@ -76,7 +76,7 @@ fn only_its_own_server_gets_in_and_only_once() {
     assert_eq!(FileStore::open(&root, SIZE, WHO).err().unwrap().kind(), ErrorKind::Protocol);
     fs::write(root.join("format"), "something").unwrap();
     assert_eq!(FileStore::open(&root, SIZE, WHO).err().unwrap().kind(), ErrorKind::Damaged);
-    // A format file that is lost does not make the parts a new store's.
+    // A lost format file does not turn the parts into those of a new store.
     fs::remove_file(root.join("format")).unwrap();
     assert_eq!(FileStore::open(&root, SIZE, WHO).err().unwrap().kind(), ErrorKind::Damaged);
 
@@ -180,7 +180,7 @@ fn damage_of_bytes_entries_and_headers_is_found() {
         for block in 0..4 {
             let found = read(&store, file, block);
             match blocks.contains(&block) {
-                // The checksums of another file, and none at all, say nothing of any block.
+                // The checksums of another file, and missing ones, say nothing of any block.
                 true if [3, 7].contains(&file) => {
                     assert_eq!(found, Err(Error::Lost { file: FileId(file), path: sums_of(root, file) }));
                 }
@@ -215,7 +215,7 @@ fn blocks_lie_in_the_order_that_was_told() {
     let together = |first| store.contiguous_blocks(FileId(1), first, 5).unwrap();
     assert_eq!([0, 1, 2, 3, 6, 7, 8].map(together), [1, 2, 1, 3, 2, 1, 5]);
 
-    // Somebody who comes too late changes nothing; neither does opening it again.
+    // A late truncation changes nothing; neither does reopening.
     store.arrange(FileId(1), &[1..2, 0..1]).unwrap();
     let used = store.room().unwrap().used;
     assert!(used >= 9 * SIZE as u64);
@@ -223,7 +223,7 @@ fn blocks_lie_in_the_order_that_was_told() {
     let store = open(scratch.path());
     assert_eq!(store.room().unwrap().used, used);
     assert!((0..9).all(|number| read(&store, 1, number) == Ok(number as u8 + 1)));
-    // What is cut off takes no room any more.
+    // Bytes that were cut off take no space any more.
     store.set_end(FileId(1), 0, 0).unwrap();
     assert_eq!(store.room().unwrap().used, empty);
     write(&store, 1, 1);
@@ -248,7 +248,7 @@ fn an_order_that_is_lost_or_damaged_is_found() {
     spoilt.write_all_at(b"?", 40).unwrap();
     fs::remove_file(beside(2)).unwrap();
     let store = open(scratch.path());
-    // Blocks that cannot be found are not as they were written.
+    // Blocks that cannot be found count as damaged.
     for file in 1..3 {
         assert_eq!(damaged(&store, file), [0, 1, 2, 3]);
         assert_eq!(read(&store, file, 0).unwrap_err().kind(), ErrorKind::Damaged);
@@ -290,7 +290,7 @@ fn threads_share_parts() {
                 store.remove(FileId(9)).unwrap();
             }
         });
-        // Whatever became of them, the other thread has to end.
+        // The other thread has to end in any case.
         let results: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         done.store(true, Ordering::Relaxed);
         assert!(results.iter().all(Result::is_ok));

@@ -1,4 +1,4 @@
-//! What must be there is known from more than one place: files of a part that are gone or too short are damage.
+//! The store knows from more than one source which files must exist: missing or truncated files of a part are damage.
 
 mod scratch;
 
@@ -54,7 +54,7 @@ fn make(scratch: &Scratch, synced: bool) {
 #[test]
 fn a_missing_or_shortened_part_is_damage_never_zeros() {
     let expected = [Ok(1), Ok(9), Ok(3), Ok(4), Ok(5), Ok(0)];
-    // Which file, how long it is afterwards (none: it is gone), and which blocks cannot be read then.
+    // The file, its length afterwards (none: it is deleted), and the blocks that cannot be read then.
     let losses: [(&[&str], Option<u64>, &[u64]); 9] = [
         (&[""], None, &[2, 4]),
         (&[""], Some(3 * SIZE as u64), &[4]),
@@ -76,7 +76,7 @@ fn a_missing_or_shortened_part_is_damage_never_zeros() {
                     None => fs::remove_file(path(&scratch, ending)).expect("it is there"),
                 }
             }
-            // A start finds it, and the next one does so again.
+            // A start detects it, and the next one does so again.
             for _ in 0..2 {
                 let store = open(scratch.path());
                 for block in 0..6 {

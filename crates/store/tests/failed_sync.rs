@@ -1,4 +1,4 @@
-//! A sync that fails is told to everybody until its bytes are on the medium.
+//! A failed sync is reported to all callers until its bytes are on the medium.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn a_sync_and_a_close_after_a_failed_sync_fail_until_it_is_repaired() {
         store.sync(FILE).expect_err("it fails");
         assert!(store.sync_failure(FILE).is_err() && store.sync_failure(FileId(0)).is_err());
         medium.evict();
-        // What was acknowledged is there, or is said to be damaged; the old version is never served for it.
+        // Acknowledged bytes are there, or are reported as damaged; the old version is never returned for them.
         match read(&store) {
             Ok(byte) => assert_eq!(byte, 2, "seed {seed}"),
             Err(error) => assert_eq!(error, Error::Damaged { file: FILE, block: 0 }),
@@ -91,7 +91,7 @@ fn regression_a_truncation_after_an_interrupted_sync_leaves_no_damage() {
     }
 }
 
-/// The system may have forgotten the header that was to be synced.
+/// The system may have dropped the header that was to be synced.
 #[test]
 fn regression_a_change_after_a_truncation_whose_sync_failed_leaves_no_damage() {
     for (seed, step) in (0..40).flat_map(|seed| (0..12).map(move |step| (seed, step))) {

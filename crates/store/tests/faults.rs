@@ -1,4 +1,4 @@
-//! Failures on purpose come as they were ordered, and memory that is full says so.
+//! Injected faults occur as specified, and a full store in memory reports it.
 
 use pario_store::{CorruptByte, Error, FaultyStore, MemoryStore, Store, StoreCall};
 use pario_types::{ErrorKind, FileId};

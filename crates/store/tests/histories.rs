@@ -1,6 +1,6 @@
-//! Thousands of seeded histories on a medium that does all that storage can do wrong, against a model that knows what was
-//! acknowledged and what was synced. `PARIO_SEEDS` says how many seeds each kind of history gets;
-//! with `PARIO_FIRST_SEED` they begin there, and each step is printed.
+//! Thousands of seeded histories on a medium with all faults of storage, against a model of acknowledged and synced data.
+//! `PARIO_SEEDS` is the number of seeds of each kind of history; `PARIO_FIRST_SEED` is the first one, with which each step
+//! is printed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 const EROFS: i32 = 30;
 
-/// What may happen in a history.
+/// The events of a history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     kills: bool,
@@ -45,18 +45,18 @@ impl Dice {
     }
 }
 
-/// What is known of a part.
+/// The state of a part.
 #[derive(Clone, Default)]
 struct Model {
     there: bool,
     end: usize,
     /// The bytes, zeros beyond the end.
     bytes: Vec<u8>,
-    /// All that each block has been since the last sync, and all ends.
+    /// All versions of each block since the last sync, and all ends.
     versions: Vec<Vec<Vec<u8>>>,
     ends: Vec<usize>,
     never_synced: bool,
-    /// The highest identity of a truncation, and that at the last sync.
+    /// The highest id of a truncation, and that at the last sync.
     cut: u64,
     synced_cut: u64,
 }
@@ -77,7 +77,7 @@ impl Model {
         &self.bytes[block * SIZE..(block + 1) * SIZE]
     }
 
-    /// Remembers what is there now as a state that may come back.
+    /// Remembers the present state as one that may come back.
     fn note(&mut self) {
         for block in 0..BLOCKS {
             let now = self.block(block).to_vec();
@@ -179,9 +179,9 @@ impl History {
         self.sync_everything();
     }
 
-    /// In the end, everything can be synced, and is there after a loss of power.
+    /// At the end everything can be synced, and survives a loss of power.
     fn sync_everything(&mut self) {
-        // Parts whose removal was not finished are nobody's.
+        // Parts whose removal was not finished belong to no file.
         for part in self.store().list(FileId(0), 99).expect("it can be listed") {
             if !self.files.contains_key(&part.file.0) {
                 self.store().remove(part.file).expect("it can be removed");
@@ -210,7 +210,7 @@ impl History {
         panic!("seed {}: it cannot be repaired", self.seed);
     }
 
-    /// Writes blocks anew that a failed sync has cost.
+    /// Overwrites blocks that a failed sync has lost.
     fn repair(&mut self) {
         let files: Vec<u64> = self.files.keys().copied().collect();
         for file in files {
@@ -246,7 +246,7 @@ impl History {
         }
     }
 
-    /// Does something to a part. After a failure it may have been done or not, or each byte of it.
+    /// Changes a part. After a failure the change may have been done or not, for each byte.
     fn step(&mut self) {
         let files: Vec<u64> = self.files.keys().copied().collect();
         let file = files[self.dice.below(files.len())];
@@ -388,7 +388,7 @@ impl History {
         listed.iter().any(|part| part.file.0 == file)
     }
 
-    /// Whether a part may be lost: nothing of it was ever synced, and the only sync of it failed.
+    /// Whether a part may be lost: none of it was ever synced, and the only sync of it failed.
     fn is_lost(&self, model: &Model) -> bool {
         self.sync_failed && model.never_synced
     }
@@ -407,7 +407,7 @@ impl History {
         self.restart_as(0, None);
     }
 
-    /// The process is killed; sometimes the machine stops as well. `changed` was under way.
+    /// Kills the process; sometimes the machine stops as well. `changed` was under way.
     fn restart_as(&mut self, file: u64, changed: Option<(Model, Model)>) {
         self.medium.kill();
         self.store = None;
@@ -432,7 +432,7 @@ impl History {
             }
             None => self.check(power || self.sync_failed),
         }
-        // What a failed sync has cost a process that was killed is damaged, and is written anew.
+        // Blocks that a failed sync has lost in a killed process are damaged, and are overwritten.
         if self.sync_failed && !power {
             self.repair();
         }
@@ -498,7 +498,7 @@ impl History {
             }
         }
         if lost {
-            // One that was never synced may be gone.
+            // A part that was never synced may be missing.
             model.there &= !model.never_synced || self.is_listed(file);
             model.cut = model.synced_cut;
             model.note();

@@ -1,7 +1,7 @@
-//! A writer that is really killed, again and again, in the middle of its work.
+//! A real writer that is killed, again and again, in the middle of its work.
 //!
-//! The test starts itself as the writer, waits until it has worked for a while, and kills it. Afterwards
-//! nothing may be called damaged, and what the writer had reported as written has to be there.
+//! The test starts itself as the writer, waits until it has worked for a while, and kills it. Afterwards no block may be
+//! reported as damaged, and the bytes that the writer had reported as written have to be there.
 
 mod scratch;
 
@@ -18,7 +18,7 @@ const BLOCKS: u64 = 12;
 const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 const WHERE: &str = "PARIO_STORE_TEST_DIRECTORY";
 
-/// What file 1 has in every block after so many rounds.
+/// The byte of every block of file 1 after so many rounds.
 fn byte(round: u64) -> u8 {
     1 + (round % 250) as u8
 }
@@ -26,8 +26,8 @@ fn byte(round: u64) -> u8 {
 /// Some blocks in an order of their own.
 const ORDER: [std::ops::Range<u64>; 3] = [7..10, 1..3, 4..7];
 
-/// Writes all of files 1 and 3 with each round's byte, and cuts and extends file 2; says each round when it is done.
-/// All but file 1 have orders of their own.
+/// Writes all of files 1 and 3 with each round's byte, and cuts and extends file 2; prints each round when it is done. All
+/// but file 1 have orders of their own.
 fn work(directory: &Path, from: u64) {
     let store = FileStore::open(directory, SIZE, WHO).unwrap();
     for round in from.. {

@@ -1,5 +1,4 @@
-//! Media that are full or may only be read: a small file system in memory, mounted for the test where that is
-//! allowed.
+//! Media that are full or read-only: a small file system in memory, mounted for the test where that is allowed.
 
 mod scratch;
 
@@ -13,11 +12,11 @@ use scratch::Scratch;
 const SIZE: usize = 4096;
 const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 
-/// A file system of its own, gone when the test is over.
+/// A file system that exists until the test is over.
 struct Medium(Scratch);
 
 impl Medium {
-    /// `None`, said aloud, where mounting is not allowed.
+    /// `None`, with a message, where mounting is not allowed.
     fn new(options: &str) -> Option<Medium> {
         let medium = Medium(Scratch::new());
         if medium.mount(&["-t", "tmpfs", "-o", options, "tmpfs"]) {
@@ -65,7 +64,7 @@ fn a_full_medium_is_said_and_loses_nothing() {
     write(&store, 1, 0, 100, 1).unwrap();
     assert_eq!(write(&store, 2, 0, 400, 2), Err(ErrorKind::NoSpace));
     assert!(store.room().unwrap().free < SIZE as u64);
-    // What was there stays and may be written over.
+    // Existing bytes stay and may be overwritten.
     assert_eq!(read(&store, 1, 99), [1; SIZE]);
     write(&store, 1, 50, 10, 3).unwrap();
     assert_eq!(write(&store, 1, 100, 1, 3), Err(ErrorKind::NoSpace));
@@ -78,7 +77,7 @@ fn a_full_medium_is_said_and_loses_nothing() {
     for file in [1, 2] {
         assert!(store.verify(FileId(file), 0, u64::MAX).unwrap().damaged.is_empty());
     }
-    // With room again, the same write is done.
+    // With enough space, the same write succeeds.
     store.remove(FileId(1)).unwrap();
     store.set_end(FileId(2), 0, 0).unwrap();
     write(&store, 2, 0, 150, 2).unwrap();
@@ -101,7 +100,7 @@ fn a_full_medium_loses_nothing_that_is_in_order() {
     assert!((0..60).all(|block| read(&store, 1, block) == [1; SIZE]));
     assert!((60..end).all(|block| matches!(read(&store, 1, block)[0], 0 | 2)));
     assert!(store.verify(FileId(1), 0, u64::MAX).unwrap().damaged.is_empty());
-    // What is cut off makes room, and the same write is done.
+    // A truncation frees space, and the same write succeeds.
     store.set_end(FileId(1), 60 * SIZE as u64, 0).unwrap();
     write(&store, 1, 60, 100, 2).unwrap();
     assert!((60..160).all(|block| read(&store, 1, block) == [2; SIZE]));
@@ -130,7 +129,7 @@ fn a_medium_that_may_only_be_read_is_read() {
         assert_eq!(store.end(FileId(file)).unwrap(), 3 * SIZE as u64);
         assert_eq!(read(&store, file, 2), [1; SIZE]);
     }
-    // The same store writes once it may.
+    // The same store can write once it is permitted.
     assert!(medium.mount(&["-o", "remount,rw"]));
     for file in [1, 3] {
         write(&store, file, 0, 1, 2).unwrap();

@@ -1,15 +1,15 @@
-//! A directory of a test's own, gone when the test is over.
+//! A directory of one test, deleted when the test is over.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// An empty directory; in memory where the system has a place for that.
+/// An empty directory; in memory where possible.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one.
+    /// Creates one.
     pub fn new() -> Scratch {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -19,7 +19,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
