@@ -6,9 +6,8 @@
 //! since the last sync of their directory. A failed sync makes some sectors stable and drops others from the list of
 //! unwritten ones: those stay readable until they are evicted, and no later sync writes them.
 //!
-//! [`InjectedFault`]s are planned for the n-th operation that changes something. A [`InjectedFault::Kill`] does a part of
-//! that operation and then refuses everything, as if the process were killed, until [`SimulatedMedium::restart`] or
-//! [`SimulatedMedium::lose_power`].
+//! [`InjectedFault`]s are planned for the n-th operation that changes something. An [`InjectedFault::Kill`] does a part of that
+//! operation and then refuses everything until [`SimulatedMedium::restart`] or [`SimulatedMedium::lose_power`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice, IoSliceMut};
