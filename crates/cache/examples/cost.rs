@@ -1,4 +1,4 @@
-//! What hits, misses and flushes cost: `cargo run --release -p pario-cache --example cost`.
+//! Measures the cost of hits, misses and flushes: `cargo run --release -p pario-cache --example cost`.
 
 use pario_cache::{Geometry, Lookup, Pool, PoolIdentity, PoolMapping};
 use pario_types::{FileId, PartitionId, ServerId};
@@ -27,7 +27,7 @@ fn main() {
     let identity = PoolIdentity { partition: PartitionId(1), server: ServerId(0) };
     let geometry = Geometry { block: BLOCK, slots: SLOTS, ledgers: 256 };
     let pool = Pool::create(&path, geometry, identity).expect("room in /dev/shm");
-    // All that is needed is open: so nothing stays behind.
+    // The file is open, so its name is removed and nothing stays behind.
     pool.clone().discard().expect("our own file");
     let ledger = pool.take_ledger(std::process::id()).expect("a ledger");
     let fd = pool.descriptor().try_clone_to_owned().expect("a descriptor");

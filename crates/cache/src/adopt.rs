@@ -1,4 +1,4 @@
-//! Taking over the pool of a server that was killed, while its clients may go on using it.
+//! Taking over the pool of a killed server, while its clients may continue to use it.
 
 use crate::geometry::{AT_ASLEEP, AT_DIRTY};
 use crate::ledger::LedgerState;
@@ -11,18 +11,18 @@ use pario_types::FileId;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// What was in an adopted pool.
+/// The content of an adopted pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Blocks that are still good.
+    /// Valid blocks.
     pub valid: u32,
-    /// Of them, those that have to be flushed.
+    /// Of them, the dirty ones.
     pub dirty: u32,
-    /// Slots that were being filled, or make no sense.
+    /// Slots that were being filled, or are inconsistent.
     pub dropped: u32,
-    /// Another program truncated the pool's file: the bytes beyond are gone.
+    /// Another program truncated the pool's file: the bytes beyond are lost.
     pub lost: Option<LostBlocks>,
-    /// It was made where processes have other numbers: whether a client lives cannot be told, so the pool can be stored, but
+    /// The pool was created in another process namespace: whether a client lives is unknown, so the pool can be stored, but
     /// not used any more.
     pub foreign: bool,
 }
@@ -30,16 +30,16 @@ pub struct Adopted {
 /// The missing part of a pool whose file was truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostBlocks {
-    /// Bytes that the file had left.
+    /// The remaining bytes of the file.
     pub kept: u64,
-    /// Blocks beyond that had to be flushed, as far as is known.
+    /// The dirty blocks beyond, as far as is known.
     pub dirty: u32,
 }
 
-/// The table that the shared memory tells. Nothing in it is believed that could lead outside: a slot that
-/// makes no sense is dropped.
+/// Builds the table from the shared memory. Values that could lead outside are not trusted: an inconsistent slot is
+/// dropped.
 ///
-/// Of a file that was cut short the first `kept` bytes are what they were.
+/// Of a truncated file the first `kept` bytes are unchanged.
 pub(crate) fn read_table(
     memory: Arc<PoolMemory>,
     pins: Arc<[AtomicU32]>,
@@ -72,7 +72,7 @@ pub(crate) fn read_table(
         let lent = borrower.filter(|_| seen & PENDING != 0);
         let phase = match lent {
             _ if sound && seen & VALID != 0 => SlotPhase::Valid,
-            // Its client may be in the middle of filling it: it is freed when that is gone or lets go.
+            // Its client may be in the middle of filling it: it is freed when the client is gone or releases it.
             Some(ledger) if sound => SlotPhase::Lent { ledger, since: None },
             _ => SlotPhase::Filling,
         };
@@ -139,7 +139,7 @@ fn read_truncations(table: &mut SlotTable) {
     }
 }
 
-/// The processes that had ledgers. They count as there until the table is complete.
+/// The processes that had ledgers. They count as alive until the table is complete.
 fn read_ledgers(table: &mut SlotTable) -> Vec<(u32, ProcessIdentity)> {
     let mut left = Vec::new();
     for id in 0..table.memory.geometry.ledgers {

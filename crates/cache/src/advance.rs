@@ -1,9 +1,9 @@
-//! Slots get their memory before they are used.
+//! Preparation of slots before they are used.
 //!
-//! A pool's memory is reserved when it is made, but the kernel gives a page its zeros when somebody first touches it, and every process maps every page that it uses. So
-//! the server's thread that has nothing else to do touches those that come next: no more than [`AHEAD`] before
-//! they are used, so that a pool that is never filled costs little time. Slots that have been used and are free again it
-//! makes zeros of, again no more than that.
+//! A pool's memory is reserved when it is created, but the kernel allocates and clears a page at its first access, and
+//! every process maps every page that it uses. So an idle thread of the server touches the pages that come next: no more
+//! than [`AHEAD`] before they are used, so that a pool that is never filled costs little time. It also clears slots that
+//! have been used and are free again, with the same limit.
 
 use crate::geometry::Geometry;
 use crate::memory::PoolMemory;
@@ -11,21 +11,21 @@ use pario_shm::LARGE_PAGE;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Bytes that are ready before somebody needs them.
+/// The number of bytes that are prepared in advance.
 const AHEAD: u32 = 64 << 20;
 
-/// Bytes that are made ready at a time.
+/// The number of bytes that are prepared at a time.
 const STEP: u32 = LARGE_PAGE as u32;
 
 #[derive(Debug)]
 pub(crate) struct PageAdvance {
     /// Slots below this one have their memory.
     ready: AtomicU32,
-    /// As many slots as are to be ready, and as are made so at a time.
+    /// The number of slots to have prepared, and to prepare at a time.
     ahead: u32,
     step: u32,
     slots: u32,
-    /// Changes when there may be something to do.
+    /// It changes when there may be something to do.
     event: AtomicU32,
     asleep: AtomicU32,
 }
@@ -44,16 +44,16 @@ impl PageAdvance {
         }
     }
 
-    /// A slot was taken that was ready; slots from `unused` on were never used.
+    /// A prepared slot was taken; slots from `unused` on were never used.
     pub fn taken(&self, unused: u32) {
         let ready = self.ready.load(Ordering::Relaxed);
-        // Not for every slot: half of what should be ready may be gone.
+        // Not for every slot: half of the prepared ones may be used first.
         if ready < self.slots && unused.saturating_add(self.ahead / 2) > ready {
             self.look();
         }
     }
 
-    /// How many slots are to be ready.
+    /// The number of slots to have prepared.
     pub fn ahead(&self) -> usize {
         self.ahead as usize
     }
@@ -62,12 +62,12 @@ impl PageAdvance {
         self.event.load(Ordering::SeqCst)
     }
 
-    /// One step, or a rest if nothing has happened since `seen`.
+    /// Does one step, or sleeps if nothing has happened since `seen`.
     pub fn step(&self, memory: &PoolMemory, unused: u32, seen: &mut u32, limit: Duration) {
         let ready = self.ready.load(Ordering::Relaxed).max(unused);
         let goal = unused.saturating_add(self.ahead).min(self.slots);
         if ready < goal {
-            // From one multiple of a step to the next, so that it is a large page.
+            // A step goes from one multiple of its size to the next, so that it is a large page.
             let end = ((ready / self.step + 1) * self.step).min(self.slots);
             memory.prepare(ready..end);
             self.ready.store(end, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl PageAdvance {
         }
     }
 
-    /// Ends a rest.
+    /// Ends a sleep.
     pub fn wake(&self) {
         self.event.fetch_add(1, Ordering::SeqCst);
         pario_shm::futex_wake_all(&self.event);

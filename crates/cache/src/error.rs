@@ -1,4 +1,4 @@
-//! What can go wrong with a pool.
+//! Errors of pools.
 
 use pario_types::ErrorKind;
 use std::io;
@@ -7,36 +7,36 @@ use std::path::PathBuf;
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a pool could not be made, adopted, mapped or changed.
+/// The reason why a pool could not be created, adopted, mapped or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused something about the pool's file.
+    /// The system refused an operation on the pool's file.
     #[error("cannot {what} {}: {error}", .path.display())]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Its answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
     /// The descriptor that a server passed could not be mapped.
     #[error("cannot map the server's cache: {0}")]
     Map(#[source] io::Error),
-    /// Sizes that no pool can have.
+    /// Impossible sizes of a pool.
     #[error("cache of impossible size: {0}")]
     Geometry(&'static str),
     /// Another process serves this pool.
     #[error("{} is in use by a running server: stop that one first", .0.display())]
     InUse(PathBuf),
-    /// What is there is not a pool that this program can use.
+    /// The file is not a pool that this program can use.
     #[error("not a cache of this version of Pario: {0}")]
     NotAPool(&'static str),
     /// A pool, but of another partition or server.
     #[error("{} is the cache of another partition or server", .0.display())]
     OtherPool(PathBuf),
-    /// A pool of another run of the machine: what is in it may be of any time.
+    /// A pool of another boot of the machine: its content may be of any time.
     #[error("{} is a cache of before the machine was started again", .0.display())]
     OtherBoot(PathBuf),
     /// Another program truncated the pool's file so far that its header is gone.
@@ -47,21 +47,21 @@ pub enum Error {
     Held,
 }
 
-/// Why a block could not be pinned, or a write to it does not count.
+/// The reason why a block could not be pinned, or a write to it was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinError {
-    /// The block is no longer there, or the server wants it for itself: ask the server where it is.
+    /// The block is no longer there, or the server has reserved it: ask the server for its slot.
     Stale,
-    /// This process holds as many pins as it may ([`LEDGER_WORDS`](crate::LEDGER_WORDS)): let go of some, or use messages.
+    /// This process has as many pins as it may ([`LEDGER_WORDS`](crate::LEDGER_WORDS)): release some, or use messages.
     Crowded,
-    /// The server gave up the pool during the write, and may not have stored it: write again by asking the server.
+    /// The server gave up the pool during the write, and may not have stored it: ask the server and write again.
     Retired,
-    /// The store may have no room for the write: ask the server for the block, to modify it, and write again.
+    /// The store may have no space for the write: ask the server for the block, to modify it, and write again.
     NoRoom,
 }
 
 impl Error {
-    /// What it means to a caller.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::System { error, .. } | Error::Map(error) => {

@@ -1,4 +1,4 @@
-//! Dirty blocks on their way to storage.
+//! Write-back of dirty blocks to storage.
 
 use crate::geometry::AT_DIRTY;
 use crate::pool::PoolInner;
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A dirty block that the caller stores, and no other thread meanwhile.
+/// A dirty block that the caller stores; no other thread does meanwhile.
 ///
-/// It is copied out first, since clients may go on writing it: what is stored must be what its checksum is
-/// of. A write after [`next_dirty`](crate::Pool::next_dirty) leaves the block dirty. Dropping this means
+/// It is copied first, since clients may continue to write it: the stored bytes must match their checksum. A write after
+/// [`next_dirty`](crate::Pool::next_dirty) leaves the block dirty. Dropping this value means
 /// [`failed`](BlockFlush::failed).
 #[derive(Debug)]
 pub struct BlockFlush {
@@ -30,9 +30,9 @@ impl BlockFlush {
         let entry = table.entry_mut(slot);
         entry.flushing = true;
         let (file, block) = (entry.file, entry.block);
-        // In this order: a kill in between leaves it dirty for a successor.
+        // The order matters: a kill in between leaves the block dirty for a successor.
         memory.state(slot).set(FLUSHING);
-        // What is stored uses up the room that was reserved for it: a write from here on needs more.
+        // The stored version uses up the space that was reserved for it: a write from here on needs more.
         let used = if table.plenty { 0 } else { ROOM };
         let before = memory.state(slot).clear(DIRTY | used);
         if before & DIRTY != 0 {
@@ -50,7 +50,7 @@ impl BlockFlush {
         while flushes.len() < most {
             match table.aged.pop_front() {
                 Some((modified, slot)) => {
-                    // One that was modified since is not old any more: the next look finds it.
+                    // A block that was modified since is not old any more: the next search finds it.
                     if is_ready(&mut table, slot) && table.memory.modified(slot).peek() == modified {
                         BlockFlush::run(inner, &mut table, slot, most, &mut flushes);
                     }
@@ -89,17 +89,17 @@ impl BlockFlush {
         }
     }
 
-    /// Whose block it is.
+    /// The file of the block.
     pub fn file(&self) -> FileId {
         self.file
     }
 
-    /// Which block of the file's local part.
+    /// Its number in the file's local part.
     pub fn block(&self) -> u64 {
         self.block
     }
 
-    /// How many of its bytes are to be stored, from the first on.
+    /// The number of its bytes to store, from the first on.
     pub fn end(&self) -> u32 {
         self.end
     }
@@ -116,7 +116,7 @@ impl BlockFlush {
         self.stored = true;
     }
 
-    /// It is not, and stays dirty. [`next_dirty`](crate::Pool::next_dirty) leaves it alone for a while.
+    /// The block could not be stored, and stays dirty. [`next_dirty`](crate::Pool::next_dirty) skips it for a while.
     pub fn failed(self) {}
 }
 
@@ -134,7 +134,7 @@ impl Drop for BlockFlush {
     }
 }
 
-/// How long a block rests that could not be stored so often: twice as long each time.
+/// The pause of a block that could not be stored so often: twice as long each time.
 fn rest_after(failures: u8) -> Option<Duration> {
     const MOST: Duration = Duration::from_secs(15);
     let doubled = 1 << u32::from(failures.checked_sub(1)?).min(10);
@@ -151,8 +151,8 @@ fn is_ready(table: &mut SlotTable, slot: u32) -> bool {
         && table.memory.state(slot).get() & DIRTY != 0
 }
 
-/// Looks at all slots for those that may be flushed, and puts them in order of their last modification. What
-/// becomes dirty later is younger than all of them, so the list is good until it is used up.
+/// Searches all slots for those that may be flushed, and orders them by their last modification. Blocks that become dirty
+/// later are younger than all of them, so the list is valid until it is used up.
 fn look(table: &mut SlotTable) {
     let memory = Arc::clone(&table.memory);
     let counted = memory.header(AT_DIRTY).get();
@@ -166,18 +166,18 @@ fn look(table: &mut SlotTable) {
             }
         }
     }
-    // A killed process may have left the count wrong. If it changed meanwhile, it is another time's business.
+    // A killed process may have left the count wrong. If it changed meanwhile, it is corrected another time.
     let _ = memory.header(AT_DIRTY).replace(counted, dirty);
     aged.sort_unstable();
     table.aged = aged.into();
 }
 
-/// All that was dirty at one moment, to be stored once; what is written later is another sweep's. So it comes
-/// to an end however busy the writers are.
+/// All blocks that were dirty at one moment, to be stored once; later writes belong to another sweep. So a sweep ends
+/// however busy the writers are.
 #[derive(Debug)]
 pub struct DirtySweep {
     inner: Arc<PoolInner>,
-    /// Slots and the blocks in them.
+    /// The slots and their blocks.
     left: VecDeque<(u32, FileId, u64)>,
 }
 
@@ -186,10 +186,10 @@ pub struct DirtySweep {
 pub enum SweepStep {
     /// Store these, in order of files and blocks.
     Flush(Vec<BlockFlush>),
-    /// Other threads store or truncate the remaining blocks: ask again in a millisecond. If they fail, the
-    /// blocks come here again.
+    /// Other threads store or truncate the remaining blocks: ask again in a millisecond. If they fail, the blocks are
+    /// returned here again.
     Wait,
-    /// All is stored, but for what the caller had and failed to store.
+    /// All is stored, except for blocks that the caller failed to store.
     Done,
 }
 
@@ -212,7 +212,7 @@ impl DirtySweep {
         DirtySweep { inner: Arc::clone(inner), left: left.into() }
     }
 
-    /// What to do next; at most this many blocks at a time.
+    /// Returns the next step, with at most this many blocks.
     pub fn next(&mut self, most: usize) -> SweepStep {
         let mut table = self.inner.table();
         let mut flushes = Vec::new();

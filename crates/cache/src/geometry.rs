@@ -1,4 +1,4 @@
-//! What lies where in the segment.
+//! The layout of the segment.
 //!
 //! All words are native-endian 64-bit numbers; the file never leaves its machine.
 //!
@@ -31,14 +31,13 @@ use crate::error::{Error, Result};
 use pario_shm::{FAULT_AROUND, LARGE_PAGE};
 use pario_types::{PartitionId, ServerId};
 
-/// Bytes of a block unless said otherwise.
+/// The default number of bytes of a block.
 pub const DEFAULT_BLOCK: u32 = 64 << 10;
 
-/// How many clients of the same host can map a pool unless said otherwise.
+/// The default number of clients of the same host that can map a pool.
 pub const DEFAULT_LEDGERS: u32 = 256;
 
-/// Pins that one client can hold at a time. (Few in this crate's own tests, where all interleavings are
-/// tried.)
+/// The number of pins that one client can hold at a time. (Few in this crate's own tests, which try all interleavings.)
 pub const LEDGER_WORDS: u32 = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"pariopol");
@@ -64,7 +63,7 @@ pub(crate) const AT_LOW: usize = 328;
 pub(crate) const AT_TRUNCATIONS: usize = 512;
 pub(crate) const HEADER: usize = 4096;
 
-/// Truncations that can be under way at once, more than a server has threads: as many as a word has bits.
+/// The number of truncations that can be under way at once, more than a server has threads: the number of bits of a word.
 pub(crate) const TRUNCATIONS: u32 = 64;
 /// Bytes of the record of one.
 pub(crate) const TRUNCATION_BYTES: usize = 32;
@@ -75,24 +74,24 @@ pub(crate) const HEAD: usize = 64;
 pub(crate) const SLOT: usize = 64;
 
 const PAGE: usize = 4096;
-/// Bytes of blocks from which on it does not matter that some are lost before the first large page.
+/// The number of bytes of blocks from which on some loss before the first large page does not matter.
 const MANY: u64 = 16 * LARGE_PAGE as u64;
 const LARGEST_BLOCK: u32 = 1 << 30;
 const MOST_SLOTS: u32 = 1 << 26;
 const MOST_LEDGERS: u32 = 1 << 16;
 
-/// How large a pool is.
+/// The size of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of a block: a power of two from 4096 on.
     pub block: u32,
-    /// How many blocks it holds.
+    /// The number of blocks.
     pub slots: u32,
-    /// How many clients can map it.
+    /// The number of clients that can map it.
     pub ledgers: u32,
 }
 
-/// Whose pool it is.
+/// The owner of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolIdentity {
     /// The partition.
@@ -102,7 +101,7 @@ pub struct PoolIdentity {
 }
 
 impl Geometry {
-    /// Checks the sizes; what comes back is the length of the segment in bytes.
+    /// Checks the sizes; returns the length of the segment in bytes.
     pub(crate) fn check(&self) -> Result<usize> {
         if !self.block.is_power_of_two() || !(4096..=LARGEST_BLOCK).contains(&self.block) {
             return Err(Error::Geometry("a block is a power of two from 4 KiB to 1 GiB"));
@@ -121,7 +120,7 @@ impl Geometry {
             .ok_or(Error::Geometry("more bytes than this machine can address"))
     }
 
-    /// How many bytes of memory it takes.
+    /// The number of bytes of memory that it takes.
     pub fn bytes(&self) -> Result<usize> {
         self.check()
     }

@@ -1,4 +1,4 @@
-//! What the file of a pool holds that no server serves: for tools, which change nothing in it.
+//! The content of a pool's file that no server serves: for tools, which do not change it.
 
 use crate::error::{Error, Result};
 use crate::geometry::{AT_BOOT, AT_MAGIC, AT_PARTITION, AT_SERVER, HEADER, PoolIdentity};
@@ -9,25 +9,25 @@ use pario_types::{PartitionId, ServerId};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// What was found in the file of a pool.
+/// The result of inspecting the file of a pool.
 #[derive(Debug)]
 pub enum Inspection {
     /// A server serves it.
     Served,
-    /// Nobody serves it.
+    /// No server serves it.
     Left(Leftover),
 }
 
-/// A pool that nobody serves. No server can adopt it as long as this exists.
+/// A pool that no server serves. No server can adopt it as long as this value exists.
 #[derive(Debug)]
 pub struct Leftover {
-    /// Whose pool it is; `None` if its server was killed before the pool was complete. Then nobody has used it.
+    /// The owner of the pool; `None` if its server was killed before the pool was complete. Then it was never used.
     pub identity: Option<PoolIdentity>,
     /// Bytes in blocks that are not stored. 0 if the pool is of another boot: nothing in it can be used.
     pub unsaved: u64,
     /// The pool is of another boot of this host, or of another host: unsynced writes in it are lost.
     pub is_lost: bool,
-    /// The number of this very pool; 0 if it was never complete.
+    /// The random number of this pool; 0 if it was never complete.
     pub mark: u64,
     _claim: ExclusiveLock,
 }
@@ -38,7 +38,7 @@ impl Leftover {
     }
 }
 
-/// Looks at the file of a pool.
+/// Inspects the file of a pool.
 ///
 /// # Errors
 /// [`Error::NotAPool`] for a pool of another version, of which nothing is known.

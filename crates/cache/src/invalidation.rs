@@ -1,4 +1,4 @@
-//! Making clients forget where blocks are.
+//! Invalidation of the slots that clients remember for blocks.
 
 use crate::pool::PoolInner;
 use crate::table::SlotPhase;
@@ -6,12 +6,12 @@ use pario_types::FileId;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks on their way to being unknown. Once [`ready`](SlotInvalidation::ready) has said yes, no client uses one of those that were
-/// in the pool at the start, and a client that wants to has to ask where it is. Who gets to know that is the caller's
-/// business: it keeps others from [`Pool::get`](crate::Pool::get) meanwhile.
+/// Blocks that are being invalidated. Once [`ready`](SlotInvalidation::ready) has returned true, no client uses one of
+/// those that were in the pool at the start, and a client has to ask the server for their slots. The caller decides which
+/// clients get an answer: it keeps others from [`Pool::get`](crate::Pool::get) meanwhile.
 ///
-/// The blocks stay where they are, dirty or not; clients that ask find them anew. Dropped before it was ready, it has
-/// made some of them unknown, which costs their users a question.
+/// The blocks stay in their slots, dirty or not; clients that ask find them again. If this value is dropped before it was
+/// ready, it has invalidated some of them, which costs their users a request.
 #[derive(Debug)]
 pub struct SlotInvalidation {
     inner: Arc<PoolInner>,
@@ -35,8 +35,8 @@ impl SlotInvalidation {
         SlotInvalidation { inner: Arc::clone(inner), file, left }
     }
 
-    /// Whether no client knows or uses them any more. If not, a client is in the middle of a copy, or fills one of them: ask
-    /// again in a millisecond.
+    /// Whether no client remembers or uses them any more. If not, a client is in the middle of a copy, or fills one of
+    /// them: ask again in a millisecond.
     pub fn ready(&mut self) -> bool {
         if self.left.is_empty() {
             return true;
@@ -53,12 +53,12 @@ impl SlotInvalidation {
                     left.renewed = true;
                     true
                 }
-                // What a client or another thread fills it knows.
+                // A block that a client or another thread fills is known to it.
                 SlotPhase::Valid | SlotPhase::Filling | SlotPhase::Lent { .. } => true,
                 SlotPhase::Free => false,
             }
         });
-        // All have new generations now, so no client pins one by an old reference after this look at the ledgers.
+        // All have new generations now, so no client pins one by an old reference after this search of the ledgers.
         let held = table.held();
         self.left.retain(|left| {
             !left.renewed || table.pinned_here(left.slot) || held.binary_search(&left.slot).is_ok()

@@ -1,9 +1,8 @@
-//! Ledgers: where clients write down what they have pinned. The server's side.
+//! Ledgers, in which clients record their pins. The server's side.
 //!
-//! A ledger belongs to a process. When its session ends it is *left*: its pins still count until the process
-//! is gone, for a live process may be in the middle of a copy. Words are taken by compare-and-swap, so a
-//! process may also use one ledger several times over; a left one goes first to a session of the same
-//! process.
+//! A ledger belongs to a process. When its session ends it is *left*: its pins are valid until the process is gone, because
+//! a live process may be in the middle of a copy. Words are taken by compare-and-swap, so several sessions of a process may
+//! share a ledger; a left one is given first to a session of the same process.
 
 use crate::geometry::LEDGER_WORDS;
 use crate::memory::WRITING;
@@ -48,7 +47,7 @@ impl SlotTable {
         self.ledgers.iter().position(wanted).map(|index| index as u32)
     }
 
-    /// The process that had this ledger is back.
+    /// The process that had this ledger has reconnected.
     pub fn resume_ledger(&mut self, LedgerId(id): LedgerId, pid: u32) -> bool {
         match (self.ledgers.get(id as usize), ProcessIdentity::of(pid)) {
             (Some(LedgerState::Left(process)), Some(now)) if *process == now => {
@@ -64,8 +63,8 @@ impl SlotTable {
         self.leave(id, process);
     }
 
-    /// Nobody's session uses the ledger any more. What its process was to fill it may still publish as long
-    /// as it has it pinned.
+    /// No session uses the ledger any more. The process may still publish a block that it was to fill as long as it has it
+    /// pinned.
     pub fn leave(&mut self, id: u32, process: ProcessIdentity) {
         self.ledgers[id as usize] = LedgerState::Left(process);
         if process.is_gone() {
@@ -105,7 +104,7 @@ impl SlotTable {
         self.ledgers[id as usize] = LedgerState::Free;
     }
 
-    /// What a process that is gone had begun to write may have changed: it is dirty.
+    /// A block that a killed process had begun to write may have changed: it is dirty.
     fn end_pins(&mut self, id: u32) {
         let memory = Arc::clone(&self.memory);
         for index in 0..LEDGER_WORDS {
@@ -137,7 +136,7 @@ impl SlotTable {
         held
     }
 
-    /// Hits that clients counted.
+    /// The number of hits that clients counted.
     pub fn client_hits(&self) -> u64 {
         let hits = |id| self.memory.ledger_hits(id).peek();
         (0..self.memory.geometry.ledgers).map(hits).fold(0, u64::wrapping_add)

@@ -1,35 +1,32 @@
 //! A server's block cache: one shared-memory file that the clients of the same host map, too.
 //!
-//! A block is `block` consecutive bytes of a file's local part. The server ([`Pool`]) decides which block
-//! lies in which slot; clients ([`PoolMapping`]) are told and then read and write there with one copy and no
-//! message.
+//! A block is `block` consecutive bytes of a file's local part. The server ([`Pool`]) assigns blocks to slots. Clients
+//! ([`PoolMapping`]) learn the slot and then read and write there with one copy and no message.
 //!
-//! **Pins are hazard pointers.** A client has a ledger, a row of words in the segment. To pin a slot it puts
-//! the slot's number into a free word and then looks at the slot's state: same generation, valid, not closed?
-//! Then the slot stays what it is until the word is zero again. The server, before it takes a slot away,
-//! *closes* it and then looks through the ledgers; if the slot is held, it opens it again. One of the two
-//! always sees the other. A killed client leaves nothing behind but its words.
+//! **Pins are hazard pointers.** A client has a ledger, a row of words in the segment. To pin a slot it stores the slot's
+//! number in a free word and then loads the slot's state: same generation, valid, not closed? Then the slot does not change
+//! until the word is zero again. Before the server reuses a slot, it *closes* it and then searches the ledgers; if the slot
+//! is pinned, it opens it again. One of the two always sees the other. A killed client leaves only its words behind.
 //!
-//! **Authority.** The server keeps its own table of what is where; from the shared memory it takes no
-//! index, file or block, only flags, ends and ticks, each checked. A client that scribbles spoils bytes, not
-//! the server. Only a successor that [adopts](Pool::adopt) the pool of a killed server has to read the shared
-//! table.
+//! **Authority.** The server keeps its own table of slots and blocks; from the shared memory it takes no index, file or
+//! block, only flags, ends and ticks, each checked. A client that overwrites the shared memory damages bytes, not the
+//! server. Only a successor that [adopts](Pool::adopt) the pool of a killed server has to read the shared table.
 //!
 //! **Dirty blocks.** A writer copies, raises the block's end, then sets `DIRTY`. The flusher sets `FLUSHING`,
 //! clears `DIRTY`, copies out, stores, and clears `FLUSHING`: a write meanwhile makes the block dirty again,
 //! and a kill at any point leaves it dirty for the successor. Bytes of a block beyond its end are zeros.
 //!
-//! **A write counts only if the store has room for it** ([`Pool::set_plenty`]): a flag of the slot says so, and the writer
-//! looks at it in the step in which it makes the block dirty.
+//! **A write is accepted only if the store has space for it** ([`Pool::set_plenty`]): a flag of the slot says so, and the
+//! writer reads it in the step in which it makes the block dirty.
 //!
-//! **Where a block is can be made unknown** ([`Pool::invalidate`]): its slot gets another generation and is otherwise what it
-//! was. That is a close that lasts, so the same look through the ledgers finds the clients that pinned it before.
+//! **Blocks can be invalidated** ([`Pool::invalidate`]): the slot gets another generation and is otherwise unchanged. That
+//! is a permanent close, so the same search of the ledgers finds the clients that pinned it before.
 //!
 //! **Giving up a pool** ([`Pool::retire`]) is a handshake in the state of each slot. The server sets `RETIRED` there before
-//! its last look for dirty slots; a writer sets `DIRTY` after its copy and sees the state before. So the server stores the
-//! write, or the writer learns that it does not count, whichever is first. The server waits for no client.
+//! its last search for dirty slots; a writer sets `DIRTY` after its copy and sees the state before. So the server stores
+//! the write, or the writer learns that it is not accepted, whichever is first. The server waits for no client.
 //!
-//! **A write that its client did not live to finish** may be there in part; its block counts as dirty.
+//! **A write of a client that was killed in the middle** may be there in part; its block is dirty.
 #![forbid(unsafe_code)]
 
 mod adopt;
@@ -65,11 +62,11 @@ pub use pin::{Pin, SlotFill};
 pub use pool::{FlushSignal, Lookup, PagePreparer, Pool, PoolCounters};
 pub use truncation::PoolTruncation;
 
-/// Where a block was when the server said so: good as long as the slot has this generation.
+/// The slot of a block at the time of the server's reply: valid as long as the slot has this generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotRef {
-    /// Which slot.
+    /// The slot.
     pub slot: u32,
-    /// How often the slot had got another block, or been made unknown, by then.
+    /// The generation of the slot, which changes with each new block and each invalidation.
     pub generation: u32,
 }

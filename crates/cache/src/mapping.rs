@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// A server's pool in a client's memory. All threads of the process use it. A child that the process forks
-/// must not: its pins would count only as long as the parent lives.
+/// A server's pool in a client's memory. All threads of the process use it. A forked child of the process must not: its
+/// pins would be valid only as long as the parent lives.
 #[derive(Debug)]
 pub struct PoolMapping {
     memory: PoolMemory,
@@ -29,7 +29,7 @@ impl PoolMapping {
         Ok(mapped)
     }
 
-    /// Uses another ledger from now on: the server gave one after connecting again.
+    /// Uses another ledger from now on, which the server assigned after a reconnect.
     pub fn rebind(&mut self, LedgerId(ledger): LedgerId) -> Result<()> {
         if ledger >= self.memory.geometry.ledgers {
             return Err(Error::NotAPool("it has no such ledger"));
@@ -38,30 +38,30 @@ impl PoolMapping {
         Ok(())
     }
 
-    /// Which ledger it uses.
+    /// The ledger that it uses.
     pub fn ledger(&self) -> LedgerId {
         LedgerId(self.ledger)
     }
 
-    /// How large the pool is.
+    /// The size of the pool.
     #[inline]
     pub fn geometry(&self) -> Geometry {
         self.memory.geometry
     }
 
-    /// A random number of this very pool: the server that knows another one has made another pool.
+    /// A random number of this pool: a server with another one has created another pool.
     pub fn mark(&self) -> u64 {
         self.memory.mark()
     }
 
-    /// Where the pool's directory says that a block is, if it says so.
+    /// Returns the slot of a block from the pool's directory, if it has an entry.
     #[inline]
     pub fn look_up(&self, file: FileId, block: u64) -> Option<SlotRef> {
         self.memory.look_up(file, block)
     }
 
-    /// Pins a block where the server said it is, for the time of a copy. The server can do nothing with the
-    /// block meanwhile, so hold it for no longer.
+    /// Pins a block in the slot that the server named, for the time of a copy. The server cannot do anything with the block
+    /// meanwhile, so hold it for no longer.
     #[inline]
     pub fn pin(
         &self,
@@ -102,7 +102,7 @@ impl PoolMapping {
         self.memory.file(slot).peek() == file.0 && self.memory.block(slot).peek() == block
     }
 
-    /// Puts a slot's number into a free word of the ledger: the first half of a pin.
+    /// Stores a slot's number in a free word of the ledger: the first half of a pin.
     #[inline]
     fn hold(&self, slot: u32) -> std::result::Result<Hold<'_>, PinError> {
         if slot >= self.memory.geometry.slots {
@@ -119,7 +119,7 @@ impl PoolMapping {
     }
 }
 
-/// Where this thread begins to look for a free word, so that threads rarely meet.
+/// The word at which this thread starts its search for a free one, so that threads rarely collide.
 fn seat() -> u32 {
     #[cfg(not(test))]
     {
@@ -141,8 +141,7 @@ struct Hold<'a> {
 }
 
 impl Hold<'_> {
-    /// Says that the slot's bytes are about to change: should this process be killed, the block counts as
-    /// dirty.
+    /// Announces that the slot's bytes are about to change: if this process is killed, the block counts as dirty.
     #[inline]
     fn begin_writing(&self) {
         self.word.release((u64::from(self.slot) + 1) | WRITING);
@@ -156,23 +155,23 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// A pinned block: it stays where it is until this is dropped. Others may read and write it at the same time.
+/// A pinned block: it stays in its slot until this value is dropped. Others may read and write it at the same time.
 #[derive(Debug)]
 pub struct BlockGuard<'a> {
     hold: Hold<'a>,
     generation: u32,
-    /// Whether the store had room for a write when the block was pinned.
+    /// Whether the store had space for a write when the block was pinned.
     room: bool,
 }
 
 impl BlockGuard<'_> {
-    /// How many of its bytes are within the local part, at least; the others are zeros.
+    /// A lower bound of the number of its bytes within the local part; the others are zeros.
     #[inline]
     pub fn end(&self) -> u32 {
         self.hold.memory.end(self.hold.slot)
     }
 
-    /// Where it is.
+    /// Its slot.
     pub fn place(&self) -> SlotRef {
         SlotRef { slot: self.hold.slot, generation: self.generation }
     }
@@ -189,14 +188,14 @@ impl BlockGuard<'_> {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), |bytes| f(bytes))
     }
 
-    /// Copies bytes into the block, which must be large enough. A write that is [refused](Refused) does not count.
+    /// Copies bytes into the block, which must be large enough. A [refused](Refused) write is not accepted.
     #[inline]
     pub fn write(&self, at: u32, from: &[u8]) -> std::result::Result<(), PinError> {
         self.changing(at..at + from.len() as u32, |memory, slot| memory.write(slot, at, from))
     }
 
-    /// Lets `f` write bytes of the block: the last of the range, and any others. What it does not touch
-    /// stays. A write that is [refused](Refused) does not count.
+    /// Lets `f` write bytes of the block: the last of the range, and any others. Other bytes stay. A [refused](Refused)
+    /// write is not accepted.
     #[inline]
     pub fn write_with<R>(
         &self,
@@ -225,8 +224,8 @@ impl BlockGuard<'_> {
     }
 }
 
-/// A block that this client fills, and no other process sees yet. Fill and [`publish`](PendingFill::publish) it;
-/// dropped before that, it goes back to the server.
+/// A block that this client fills, and that is not visible to other processes yet. Fill and
+/// [`publish`](PendingFill::publish) it; if it is dropped before that, it is returned to the server.
 #[derive(Debug)]
 pub struct PendingFill<'a> {
     hold: Hold<'a>,
@@ -235,20 +234,20 @@ pub struct PendingFill<'a> {
 }
 
 impl PendingFill<'_> {
-    /// Copies bytes into the block. It must have room for them.
+    /// Copies bytes into the block, which must be large enough.
     #[inline]
     pub fn write(&mut self, at: u32, from: &[u8]) {
         self.hold.memory.write(self.hold.slot, at, from);
     }
 
-    /// Lets `f` fill bytes of the block. They hold anything before.
+    /// Lets `f` fill bytes of the block. Their content before is undefined.
     #[inline]
     pub fn write_with<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f)
     }
 
-    /// The block's bytes up to `end` are filled, and the rest becomes zeros. Every client may use it now, and it
-    /// is dirty. Refused, nothing is done.
+    /// The block's bytes up to `end` are filled, and the rest becomes zeros. Every client may use it now, and it is dirty.
+    /// If this is refused, nothing is changed.
     pub fn publish(mut self, end: u32) -> std::result::Result<(), PinError> {
         let (memory, slot) = (self.hold.memory, self.hold.slot);
         memory.zero_tail(slot, end);
@@ -262,7 +261,7 @@ impl PendingFill<'_> {
         if before & ROOM != 0 { Ok(()) } else { Err(PinError::NoRoom) }
     }
 
-    /// Ends the loan, unless the server has; whatever else it says about the slot stays. The state before, if there was a
+    /// Ends the loan, unless the server has; all other flags of the slot stay. Returns the state before, if there was a
     /// loan.
     fn finish(&self, flags: u64) -> Option<u64> {
         let state = self.hold.memory.state(self.hold.slot);

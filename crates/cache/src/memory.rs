@@ -1,4 +1,4 @@
-//! The segment with names for its parts: what the server and its clients both do.
+//! The segment with names for its parts: the operations that the server and its clients share.
 
 use crate::SlotRef;
 use crate::directory::hash;
@@ -21,13 +21,13 @@ fn mix(sum: u64, value: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct PoolMemory {
     pub segment: Segment,
-    /// As it was when the segment was made or opened: the header's numbers are not looked at again.
+    /// The geometry at the time when the segment was created or opened: the header's numbers are not read again.
     pub geometry: Geometry,
-    /// Which neighbourhoods this process has mapped, a bit each.
+    /// The regions that this process has mapped, a bit each.
     arrived: Box<[AtomicU64]>,
 }
 
-/// A pin's word: the slot's number and 1, and whether its holder has begun to write.
+/// A pin's word: the slot's number plus 1, and whether its holder has begun to write.
 pub(crate) const WRITING: u64 = 1 << 63;
 
 impl PoolMemory {
@@ -46,7 +46,7 @@ impl PoolMemory {
         }
     }
 
-    /// How large the pool is that a segment begins like, and how long it should be.
+    /// The geometry of a pool from the start of its segment, and its expected length.
     pub fn read_header(segment: &Segment) -> Result<(Geometry, usize)> {
         if segment.len() < HEADER {
             return Err(Error::NotAPool("it is too short"));
@@ -80,7 +80,7 @@ impl PoolMemory {
         SharedWord(self.segment.word(at))
     }
 
-    /// The random number of this very pool.
+    /// The random number of this pool.
     pub fn mark(&self) -> u64 {
         self.header(AT_MARK).peek()
     }
@@ -114,32 +114,32 @@ impl PoolMemory {
         self.slot_word(slot, 40)
     }
 
-    /// The ledger, and 1, of the client that is to fill the slot.
+    /// The ledger plus 1 of the client that is to fill the slot.
     #[inline]
     pub fn borrower(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 48)
     }
 
-    /// Says which block the slot is for.
+    /// Labels the slot with its block.
     pub fn label(&self, slot: u32, file: u64, block: u64) {
         self.file(slot).note(file);
         self.block(slot).note(block);
         self.slot_word(slot, 56).note(PoolMemory::seal(&[u64::from(slot), file, block]));
     }
 
-    /// Which block the slot is for, unless somebody has scribbled on the label.
+    /// Returns the block of the slot, unless the label is damaged.
     pub fn read_label(&self, slot: u32) -> Option<(u64, u64)> {
         let (file, block) = (self.file(slot).peek(), self.block(slot).peek());
         (self.slot_word(slot, 56).peek() == PoolMemory::seal(&[u64::from(slot), file, block]))
             .then_some((file, block))
     }
 
-    /// A number that stray bytes hardly hit.
+    /// A checksum that random bytes hardly match.
     pub fn seal(words: &[u64]) -> u64 {
         words.iter().copied().fold(1, mix)
     }
 
-    /// The same for the words of the header that never change.
+    /// The same for the constant words of the header.
     pub fn sum(segment: &Segment) -> u64 {
         let words = (AT_VERSION..=AT_MARK).step_by(8).map(|at| segment.word(at).load(Ordering::Acquire));
         words.fold(1, mix)
@@ -185,7 +185,7 @@ impl PoolMemory {
         u32::try_from(slot).ok().filter(|&slot| slot < self.geometry.slots)
     }
 
-    /// How many bytes of the slot's block are within the local part, at least.
+    /// A lower bound of the number of bytes of the slot's block within the local part.
     #[inline]
     pub fn end(&self, slot: u32) -> u32 {
         self.end_word(slot).get().min(u64::from(self.geometry.block)) as u32
@@ -196,7 +196,7 @@ impl PoolMemory {
         self.end_word(slot).put(u64::from(end));
     }
 
-    /// Where bytes of a slot's block are in the segment.
+    /// The location of bytes of a slot's block in the segment.
     #[inline]
     pub fn place(&self, slot: u32, at: u32, len: usize) -> usize {
         let block = self.geometry.block;
@@ -223,7 +223,7 @@ impl PoolMemory {
         self.segment.bytes(place, len, f)
     }
 
-    /// Maps memory that is going to be written, if this process has not been there yet.
+    /// Maps memory that is about to be written, if this process has not accessed it yet.
     #[inline]
     fn arrive(&self, place: usize, len: usize) {
         let last = (place + len).saturating_sub(1) / FAULT_AROUND;
@@ -236,7 +236,7 @@ impl PoolMemory {
         }
     }
 
-    /// Gives slots their memory before anybody needs it.
+    /// Allocates the memory of slots before it is needed.
     pub fn prepare(&self, slots: Range<u32>) {
         if let Some(last) = slots.clone().last() {
             let (from, end) = (self.geometry.block_at(slots.start), self.geometry.block_at(last));
@@ -244,13 +244,13 @@ impl PoolMemory {
         }
     }
 
-    /// Makes zeros of what lies beyond `end`.
+    /// Overwrites the bytes beyond `end` with zeros.
     pub fn zero_tail(&self, slot: u32, end: u32) {
         let len = (self.geometry.block - end) as usize;
         self.segment.zero(self.place(slot, end, len), len);
     }
 
-    /// Where the directory says that a block is. It may be gone, or another block may have its word.
+    /// Returns the directory's entry of a block. It may be out of date, or another block may have its word.
     #[inline]
     pub fn look_up(&self, file: FileId, block: u64) -> Option<SlotRef> {
         SlotRef::from_hint(self.directory_word(file, block).peek())
@@ -272,9 +272,9 @@ impl PoolMemory {
         self.header(AT_CLOCK).peek()
     }
 
-    /// After a write that reached to `end`: the caller has the slot pinned, and its bytes are in place. The server sets
-    /// [`RETIRED`] in the same word before its last look for dirty slots, so it either sees this write or refuses it; and a
-    /// flush that uses up the room for the block takes [`ROOM`] away in the step in which it makes the block clean.
+    /// Called after a write that reached `end`: the caller has the slot pinned, and its bytes are in place. The server sets
+    /// [`RETIRED`] in the same word before its last search for dirty slots, so it either sees this write or refuses it; and
+    /// a flush that uses up the space for the block clears [`ROOM`] in the step in which it makes the block clean.
     #[inline]
     pub fn written(&self, slot: u32, end: u32) -> std::result::Result<(), PinError> {
         self.end_word(slot).raise(u64::from(end));
@@ -288,7 +288,7 @@ impl PoolMemory {
         }
     }
 
-    /// What comes back is the state before.
+    /// Returns the state before.
     #[inline]
     pub fn make_dirty(&self, slot: u32) -> u64 {
         let before = self.state(slot).set(DIRTY);
@@ -313,7 +313,7 @@ impl PoolMemory {
         self.header(AT_DIRTY).add(u64::MAX);
     }
 
-    /// How many slots are dirty. A killed process may have left the count wrong until the next flush.
+    /// The number of dirty slots. A killed process may have left the count wrong until the next flush.
     #[inline]
     pub fn dirty(&self) -> u32 {
         let count = self.header(AT_DIRTY).get().cast_signed();
@@ -324,8 +324,8 @@ impl PoolMemory {
         self.segment.word32(AT_EVENT)
     }
 
-    /// Tells the flusher; one that does not sleep is told only if it `must` know. The event comes first: a
-    /// flusher that has just missed it is seen asleep.
+    /// Notifies the flusher; one that does not sleep is notified only if it `must` know. The event comes first: a flusher
+    /// that has just missed it is seen asleep.
     pub fn ring(&self, must: bool) {
         if must {
             self.event().fetch_add(1, Ordering::SeqCst);

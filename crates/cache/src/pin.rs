@@ -1,4 +1,4 @@
-//! What the server's threads hold: blocks that stay, and slots that they fill.
+//! Pins and fills of the server's threads: blocks that stay, and slots that are being filled.
 
 use crate::SlotRef;
 use crate::error::PinError;
@@ -11,8 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A block in the pool that stays there as long as this lives. Clients and other threads may write it
-/// meanwhile.
+/// A block in the pool that stays there as long as this value exists. Clients and other threads may write it meanwhile.
 #[derive(Debug)]
 pub struct Pin {
     inner: Arc<PoolInner>,
@@ -35,22 +34,22 @@ impl Pin {
         }
     }
 
-    /// Whose block it is.
+    /// The file of the block.
     pub fn file(&self) -> FileId {
         self.file
     }
 
-    /// Which block of the file's local part.
+    /// Its number in the file's local part.
     pub fn block(&self) -> u64 {
         self.block
     }
 
-    /// How many of its bytes are within the local part, at least; the others are zeros.
+    /// A lower bound of the number of its bytes within the local part; the others are zeros.
     pub fn end(&self) -> u32 {
         self.inner.memory.end(self.slot)
     }
 
-    /// What clients that have mapped the pool need to find it.
+    /// The reference by which clients that have mapped the pool find it.
     pub fn slot_ref(&self) -> SlotRef {
         SlotRef { slot: self.slot, generation: self.generation }
     }
@@ -67,20 +66,20 @@ impl Pin {
         self.mark_written(at..at + from.len() as u32)
     }
 
-    /// Copies bytes into the block, which have to be [marked](Pin::mark_written) before the pin goes: once for many.
+    /// Copies bytes into the block, which have to be [marked](Pin::mark_written) before the pin is dropped: once for many.
     pub fn put(&self, at: u32, from: &[u8]) {
         self.inner.memory.write(self.slot, at, from);
     }
 
-    /// Lets `f` use bytes of the block, such as to read them from a socket. What it writes has to be
-    /// [marked](Pin::mark_written) before the pin goes.
+    /// Lets `f` use bytes of the block, for instance to read them from a socket. Written bytes have to be
+    /// [marked](Pin::mark_written) before the pin is dropped.
     pub fn bytes<R>(&self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.inner.memory.bytes(self.slot, range.start, range.len(), f)
     }
 
-    /// These bytes were written: the block is dirty and reaches at least so far. Refused, the pool is being
-    /// [given up](crate::Pool::retire), and the write does not count; or the store may have no room for it, and the write
-    /// counts once there is some ([`grant_room`](Pin::grant_room)).
+    /// These bytes were written: the block is dirty and reaches at least so far. If this is refused, the pool is being
+    /// [given up](crate::Pool::retire), and the write is not accepted; or the store may have no space for it, and the write
+    /// is accepted once there is some ([`grant_room`](Pin::grant_room)).
     pub fn mark_written(&self, range: Range<u32>) -> Result<(), PinError> {
         assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
         match range.is_empty() {
@@ -89,12 +88,12 @@ impl Pin {
         }
     }
 
-    /// Whether the store has room for the block's next version. If not, reserve it, and [say so](Pin::grant_room).
+    /// Whether the store has space for the block's next version. If not, reserve it, and [grant it](Pin::grant_room).
     pub fn has_room(&self) -> bool {
         self.inner.memory.state(self.slot).get() & ROOM != 0 || self.inner.table().grant(self.slot, false)
     }
 
-    /// Room is reserved for the block's next version.
+    /// Space is reserved for the block's next version.
     pub fn grant_room(&self) {
         self.inner.table().grant(self.slot, true);
     }
@@ -106,9 +105,8 @@ impl Drop for Pin {
     }
 }
 
-/// A slot for a block that is not in the pool: fill it and say [`done`](SlotFill::done), or [`lend`](SlotFill::lend)
-/// it to a client that is going to. Nobody else sees it until then. Dropped otherwise, the slot is free
-/// again.
+/// A slot for a block that is not in the pool: fill it and call [`done`](SlotFill::done), or [`lend`](SlotFill::lend) it to
+/// a client that fills it. It is not visible to others until then. If this value is dropped before, the slot is free again.
 #[derive(Debug)]
 pub struct SlotFill {
     inner: Arc<PoolInner>,
@@ -116,7 +114,7 @@ pub struct SlotFill {
     generation: u32,
     file: FileId,
     block: u64,
-    /// It is all zeros, and nobody has had it filled.
+    /// It is all zeros, and was never filled.
     blank: bool,
 }
 
@@ -133,24 +131,24 @@ impl SlotFill {
         }
     }
 
-    /// Whose block it is.
+    /// The file of the block.
     pub fn file(&self) -> FileId {
         self.file
     }
 
-    /// Which block of the file's local part.
+    /// Its number in the file's local part.
     pub fn block(&self) -> u64 {
         self.block
     }
 
-    /// Lets `f` fill bytes of the block. They hold anything before.
+    /// Lets `f` fill bytes of the block. Their content before is undefined.
     pub fn bytes<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.blank = false;
         self.inner.memory.bytes(self.slot, range.start, range.len(), f)
     }
 
-    /// The block is filled as far as it is within the local part; the rest becomes zeros. It counts as
-    /// stored: what came from a client has to be [marked](Pin::mark_written) at the pin.
+    /// The block is filled as far as it is within the local part; the rest becomes zeros. It counts as stored: bytes of a
+    /// client have to be [marked](Pin::mark_written) at the pin.
     pub fn done(self, end: u32) -> Pin {
         if !self.blank {
             self.inner.memory.zero_tail(self.slot, end);
@@ -160,8 +158,8 @@ impl SlotFill {
         Pin::new(&self.inner, &table, self.slot)
     }
 
-    /// A client is to fill all of it. Others find the block busy until it has, or until it is gone. `reserved`: room
-    /// is reserved for it.
+    /// A client is to fill all of it. Others find the block busy until it has, or until it is gone. `reserved`: space is
+    /// reserved for it.
     pub fn lend(self, ledger: LedgerId, reserved: bool) -> SlotRef {
         self.inner.table().lend(self.slot, ledger.0, reserved);
         SlotRef { slot: self.slot, generation: self.generation }

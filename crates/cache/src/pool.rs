@@ -28,10 +28,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A server's block cache. Clones are the same pool; all threads of the server use it.
+/// A server's block cache. Clones share the pool; all threads of the server use it.
 ///
-/// When the last clone and all that came from it ([`Pin`], [`BlockFlush`], …) are dropped, the file stays for a
-/// successor, as after a kill; [`discard`](Pool::discard) removes it.
+/// When the last clone and all values from it ([`Pin`], [`BlockFlush`], …) are dropped, the file stays for a successor, as
+/// after a kill; [`discard`](Pool::discard) removes it.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) inner: Arc<PoolInner>,
@@ -42,17 +42,17 @@ pub(crate) struct PoolInner {
     pub memory: Arc<PoolMemory>,
     pub pins: Arc<[AtomicU32]>,
     table: Mutex<SlotTable>,
-    /// How far slots have their memory.
+    /// The progress of the preparation of slots.
     pub advance: PageAdvance,
     path: PathBuf,
-    /// For as long as we are the one who serves the pool.
+    /// The claim of this process to serve the pool.
     _claim: ExclusiveLock,
 }
 
-/// What [`Pool::get`] found.
+/// The result of [`Pool::get`].
 #[derive(Debug)]
 pub enum Lookup {
-    /// The block is here.
+    /// The block is in the pool.
     Hit(Pin),
     /// It is not, and this slot is for it.
     Fill(SlotFill),
@@ -63,12 +63,12 @@ pub enum Lookup {
     Full,
 }
 
-/// How a pool is doing.
+/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounters {
     /// Slots that hold a block.
     pub valid: u32,
-    /// Of them, those to be flushed.
+    /// Of them, the dirty ones.
     pub dirty: u32,
     /// Slots that are pinned.
     pub pinned: u32,
@@ -76,22 +76,21 @@ pub struct PoolCounters {
     pub lent: u32,
     /// Ledgers that are in use.
     pub ledgers: u32,
-    /// Blocks found here, by the server and by clients.
+    /// Blocks that the server and clients found in the pool.
     pub hits: u64,
-    /// Blocks not found here.
+    /// Blocks that were not in the pool.
     pub misses: u64,
-    /// Blocks that had to go for others.
+    /// Blocks that were evicted.
     pub evictions: u64,
 }
 
 impl Pool {
-    /// A new, empty pool in a new file, which belongs in a memory file system. Its memory is reserved at
-    /// once.
+    /// Creates an empty pool in a new file, which belongs in a memory file system. Its memory is reserved at once.
     pub fn create(path: &Path, geometry: Geometry, identity: PoolIdentity) -> Result<Pool> {
         let len = geometry.check()?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
         let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
-        // Under another name until it is one: a server that is killed meanwhile leaves no half of a pool.
+        // It has another name until it is complete: a server that is killed meanwhile leaves no incomplete pool.
         let fresh = path.with_extension("new");
         match std::fs::remove_file(&fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("replace")(error)),
@@ -132,14 +131,14 @@ impl Pool {
         Ok(Pool::with(path, memory, pins, table, claim))
     }
 
-    /// The pool that a killed server left: its valid blocks stay, those it was storing are dirty again, and
-    /// those that were being filled are dropped.
+    /// Takes over the pool of a killed server: its valid blocks stay, those it was storing are dirty again, and those that
+    /// were being filled are dropped.
     ///
-    /// Ledgers of processes that are gone are cleared. Those of others wait for
-    /// [`resume_ledger`](Pool::resume_ledger): such clients may have gone on using the pool all the time.
+    /// Ledgers of processes that are gone are cleared. Those of others wait for [`resume_ledger`](Pool::resume_ledger):
+    /// such clients may have used the pool all the time.
     ///
-    /// A pool of another run of the machine is refused: it is unknown which of its bytes a disk has kept. One that was cut
-    /// short has what is left of it, and its full length again.
+    /// A pool of another boot of the machine is refused: it is unknown which of its bytes a disk has kept. A truncated one
+    /// has the rest of its blocks, and its full length again.
     pub fn adopt(path: &Path, identity: PoolIdentity) -> Result<(Pool, Adopted)> {
         let claim = claim(path)?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
@@ -178,40 +177,40 @@ impl Pool {
         Pool { inner: Arc::new(PoolInner { memory, pins, table, advance, path: path.into(), _claim: claim }) }
     }
 
-    /// What clients map.
+    /// The segment that clients map.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.inner.memory.segment.descriptor().expect("the segment of a pool is a file")
     }
 
-    /// How large it is.
+    /// Its size.
     pub fn geometry(&self) -> Geometry {
         self.inner.memory.geometry
     }
 
-    /// A random number of this very pool: a client that comes back with another one has mapped another.
+    /// A random number of this pool: a client that reconnects with another one has mapped another pool.
     pub fn mark(&self) -> u64 {
         self.inner.memory.mark()
     }
 
-    /// A ledger for a client, which is this process of the same host. `None` if there is none left, or if the
-    /// process is not to be seen from here: such a client has to use messages.
+    /// Returns a ledger for a client, which is this process of the same host. `None` if there is none left, or if the
+    /// process is not visible from here: such a client has to use messages.
     pub fn take_ledger(&self, pid: u32) -> Option<LedgerId> {
         self.inner.table().take_ledger(pid)
     }
 
-    /// The ledger of a client that has connected again, after its connection broke or the pool was adopted.
-    /// If not, it needs another.
+    /// Returns the ledger of a client that has reconnected, after its connection broke or the pool was adopted. `None`: it
+    /// needs another one.
     pub fn resume_ledger(&self, ledger: LedgerId, pid: u32) -> bool {
         self.inner.table().resume_ledger(ledger, pid)
     }
 
-    /// The client's session is over. If its process is gone its pins and loans end at once, else as soon as
-    /// it lets go.
+    /// The client's session is over. If its process is gone its pins and loans end at once, else as soon as it releases
+    /// them.
     pub fn give_ledger(&self, ledger: LedgerId) {
         self.inner.table().give_ledger(ledger);
     }
 
-    /// A block, or a slot for it.
+    /// Returns a block, or a slot for it.
     pub fn get(&self, file: FileId, block: u64) -> Lookup {
         let mut table = self.inner.table();
         if table.is_truncated(file, block) {
@@ -241,19 +240,19 @@ impl Pool {
         }
     }
 
-    /// Publishes in the directory where a block is, until it leaves the pool or is [invalidated](Pool::invalidate).
+    /// Publishes a block in the directory, until it leaves the pool or is [invalidated](Pool::invalidate).
     pub fn announce(&self, file: FileId, block: u64, place: SlotRef) {
         self.inner.memory.announce(file, block, place);
     }
 
-    /// Up to `most` dirty blocks that no other thread flushes: the least recently modified first, of whatever
-    /// file, each with the dirty blocks right after it and before it. They come in order of files and blocks,
-    /// so that neighbours can be stored with one write. Those that could not be stored just now are left out.
+    /// Returns up to `most` dirty blocks that no other thread flushes: the least recently modified first, of any file, each
+    /// with the dirty blocks right after it and before it. They are in order of files and blocks, so that neighbours can be
+    /// stored with one write. Blocks that could not be stored just now are left out.
     pub fn next_dirty(&self, most: usize) -> Vec<BlockFlush> {
         BlockFlush::oldest(&self.inner, most)
     }
 
-    /// Up to `most` blocks that could not be stored are [next](Pool::next_dirty) again: something may have changed.
+    /// Makes up to `most` blocks that could not be stored [due](Pool::next_dirty) again: something may have changed.
     pub fn retry_failed(&self, most: usize) {
         let mut table = self.inner.table();
         let resting = table.entries.iter_mut().filter(|entry| entry.retry.is_some());
@@ -277,13 +276,13 @@ impl Pool {
         rests
     }
 
-    /// For storing what is dirty now, of one file or of all.
+    /// Returns a sweep of the blocks that are dirty now, of one file or of all.
     pub fn sweep(&self, file: Option<FileId>) -> DirtySweep {
         DirtySweep::new(&self.inner, file)
     }
 
-    /// How far the file's local part reaches, as far as the blocks here tell; 0 if there are none. What was
-    /// flushed may leave the pool at any time: ask the pool first, the store after it, and take the larger.
+    /// The end of the file's local part, as far as the blocks here tell; 0 if there are none. A flushed block may leave the
+    /// pool at any time: ask the pool first, the store after it, and take the larger.
     pub fn end(&self, file: FileId) -> u64 {
         self.inner.table().end(file)
     }
@@ -294,24 +293,25 @@ impl Pool {
         PoolTruncation::start(&self.inner, file, end)
     }
 
-    /// The truncations that a killed predecessor had recorded. The store knows of each whether it was applied: then
-    /// [finish](PoolTruncation::finish) it, else [roll it back](PoolTruncation::roll_back). Until then the blocks concerned are busy.
+    /// Returns the truncations that a killed predecessor had recorded. The store knows of each whether it was applied: then
+    /// [finish](PoolTruncation::finish) it, else [roll it back](PoolTruncation::roll_back). Until then the blocks concerned
+    /// are busy.
     pub fn interrupted_truncations(&self) -> Vec<PoolTruncation> {
         let found = std::mem::take(&mut self.inner.table().interrupted);
         found.into_iter().map(|found| PoolTruncation::resume(&self.inner, found)).collect()
     }
 
-    /// Starts making clients forget where these blocks are.
+    /// Starts to invalidate these blocks.
     pub fn invalidate(&self, file: FileId, blocks: Range<u64>) -> SlotInvalidation {
         SlotInvalidation::start(&self.inner, file, blocks)
     }
 
-    /// How many slots are dirty, about.
+    /// The approximate number of dirty slots.
     pub fn dirty(&self) -> u32 {
         self.inner.memory.dirty()
     }
 
-    /// From how many dirty slots on the flusher works, and down to how many.
+    /// The number of dirty slots from which on the flusher works, and the number at which it stops.
     pub fn watermarks(&self) -> (u32, u32) {
         let mark = |at| self.inner.memory.header(at).peek().min(u64::from(self.geometry().slots)) as u32;
         let high = mark(AT_HIGH).max(1);
@@ -326,13 +326,13 @@ impl Pool {
         self.wake();
     }
 
-    /// What a thread that flushes waits on; one for each such thread.
+    /// Returns the signal on which a flushing thread waits; one for each such thread.
     pub fn flush_signal(&self) -> FlushSignal {
         let seen = self.inner.memory.event().load(Ordering::SeqCst);
         FlushSignal { pool: self.clone(), seen }
     }
 
-    /// For the thread that gives slots their memory.
+    /// Returns the preparer for the thread that allocates the memory of slots.
     pub fn page_preparer(&self) -> PagePreparer {
         PagePreparer { pool: self.clone(), seen: self.inner.advance.event() }
     }
@@ -343,7 +343,7 @@ impl Pool {
         self.inner.advance.wake();
     }
 
-    /// How it is doing. Looks at every slot.
+    /// Returns the counters; it examines every slot.
     pub fn counters(&self) -> PoolCounters {
         let mut table = self.inner.table();
         let held = table.held();
@@ -374,8 +374,9 @@ impl Pool {
         counters
     }
 
-    /// Lets no client at the blocks any more: for a server that is about to [give up](Pool::retire) the pool. Whether all have
-    /// let go; if not, ask again in a millisecond, for as long as their writes are worth waiting for.
+    /// Excludes all clients from the blocks: for a server that is about to [give up](Pool::retire) the pool. Returns
+    /// whether all have released them; if not, ask again in a millisecond, for as long as their writes are worth waiting
+    /// for.
     pub fn close(&self) -> bool {
         let mut table = self.inner.table();
         let mut free = true;
@@ -390,19 +391,19 @@ impl Pool {
                 SlotPhase::Free => {}
             }
         }
-        // All slots are closed now, so none of them is pinned after this look at the ledgers.
+        // All slots are closed now, so none of them is pinned after this search of the ledgers.
         let held = table.held();
         free && !closed.iter().any(|slot| held.binary_search(slot).is_ok())
     }
 
-    /// Gives the pool up: what is dirty now can be stored once and for all. A write that ends later is
+    /// Gives the pool up: blocks that are dirty now can be stored for the last time. A write that ends later is
     /// [refused](crate::PinError::Retired), and so is every pin; a client that is stopped in the middle of a copy learns it
-    /// when it goes on, whatever became of this server.
+    /// when it continues, whatever happened to this server.
     pub fn retire(&self) {
         self.inner.table().set_retired(true);
     }
 
-    /// The server goes on after all.
+    /// The server continues after all.
     pub fn reopen(&self) {
         let mut table = self.inner.table();
         table.set_retired(false);
@@ -439,9 +440,8 @@ pub struct FlushSignal {
 }
 
 impl FlushSignal {
-    /// Sleeps until there is reason to look: at least as many slots are dirty as the high watermark says, the
-    /// first slot has become dirty, [`Pool::wake`] was called, or the time is over. It may also return
-    /// without a reason.
+    /// Sleeps until there is a reason to check: the number of dirty slots has reached the high watermark, the first slot
+    /// has become dirty, [`Pool::wake`] was called, or the time is over. It may also return without a reason.
     pub fn wait_for_work(&mut self, limit: Duration) {
         self.sleep(limit, true);
     }
@@ -463,8 +463,8 @@ impl FlushSignal {
     }
 }
 
-/// Makes the slots that are used next ready: gives them their memory, which takes the kernel longer than copying to it, and
-/// makes zeros of what others have left in them.
+/// Prepares the slots that are used next: allocates their memory, which takes the kernel longer than a copy, and overwrites
+/// old content with zeros.
 #[derive(Debug)]
 pub struct PagePreparer {
     pool: Pool,
@@ -472,8 +472,8 @@ pub struct PagePreparer {
 }
 
 impl PagePreparer {
-    /// Does some of it; if there is nothing to do, sleeps until there may be, [`Pool::wake`] is called, or the
-    /// time is over.
+    /// Prepares some slots; if there is nothing to do, sleeps until there may be, [`Pool::wake`] is called, or the time is
+    /// over.
     pub fn step(&mut self, limit: Duration) {
         let inner = &self.pool.inner;
         let mut table = inner.table();

@@ -1,12 +1,12 @@
-//! Room in the store for what is written to the pool.
+//! Space in the store for writes to the pool.
 //!
-//! A write counts if its slot's state has [`ROOM`] at the very moment when the write makes the block dirty. So everything
-//! that counts can be stored: either the store has [plenty](Pool::set_plenty) of room, enough for every block of the
-//! pool, and all slots have the flag; or the server reserves room for a block before it [grants](crate::Pin::grant_room) it
-//! the flag, and a flush, which uses the reservation up, takes it away in the same step in which it makes the block
-//! clean. A write that comes in between finds the flag gone and asks the server.
+//! A write is accepted if its slot's state has [`ROOM`] at the moment when the write makes the block dirty. So every
+//! accepted write can be stored: either the store has [plenty](Pool::set_plenty) of space, enough for every block of the
+//! pool, and all slots have the flag; or the server reserves space for a block before it [grants](crate::Pin::grant_room)
+//! it the flag, and a flush, which uses the reservation up, clears the flag in the same step in which it makes the block
+//! clean. A write in between finds the flag cleared and asks the server.
 //!
-//! Clients only look at the flag; the server alone sets and clears it.
+//! Clients only read the flag; the server alone sets and clears it.
 
 use crate::pool::Pool;
 use crate::state::{DIRTY, FLUSHING, PENDING, ROOM};
@@ -14,14 +14,14 @@ use crate::table::{SlotPhase, SlotTable};
 use pario_types::FileId;
 
 impl SlotTable {
-    /// The flag for one more slot, if room is reserved or there is plenty.
+    /// The flag for one more slot, if space is reserved or there is plenty.
     pub fn room_if(&mut self, reserved: bool) -> u64 {
         let room = reserved || self.plenty;
         self.granted += u32::from(room);
         if room { ROOM } else { 0 }
     }
 
-    /// Gives a slot the flag, if room is reserved or there is plenty; whether it has it then.
+    /// Gives a slot the flag, if space is reserved or there is plenty; returns whether it has it then.
     pub fn grant(&mut self, slot: u32, reserved: bool) -> bool {
         let room = self.room_if(reserved);
         let before = self.memory.state(slot).set(room);
@@ -30,17 +30,16 @@ impl SlotTable {
         (before | room) & ROOM != 0
     }
 
-    /// A slot has been in this state before, and does not have the flag any more.
+    /// A slot was in this state before, and does not have the flag any more.
     pub fn withdrawn(&mut self, before: u64) {
         self.granted = self.granted.saturating_sub(u32::from(before & ROOM != 0));
     }
 }
 
 impl Pool {
-    /// From now on the store has room for every block of the pool, or does not: then only blocks that room is reserved for
-    /// can be written. In that case what comes back are the blocks that writes have counted for, or may yet without a
-    /// question, and that have lost the flag: room has to be reserved for them now, and
-    /// [granted](Pool::grant_room).
+    /// From now on the store has space for every block of the pool, or does not: then only blocks with reserved space can
+    /// be written. In that case it returns the blocks for which writes were accepted, or may still be without a request,
+    /// and that have lost the flag: space has to be reserved for them now, and [granted](Pool::grant_room).
     pub fn set_plenty(&self, plenty: bool) -> Vec<(FileId, u64)> {
         let mut table = self.inner.table();
         let had = std::mem::replace(&mut table.plenty, plenty);
@@ -64,7 +63,7 @@ impl Pool {
         owed
     }
 
-    /// The store has room for a block's next version. Nothing happens if the block is not in the pool any more.
+    /// The store has space for a block's next version. It has no effect if the block is not in the pool any more.
     pub fn grant_room(&self, file: FileId, block: u64) {
         let mut table = self.inner.table();
         if let Some(slot) = table.find(file, block)
@@ -74,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// For how many blocks there is room that is not used yet, at most.
+    /// An upper bound of the number of blocks with unused space.
     pub fn granted(&self) -> u32 {
         self.inner.table().granted
     }

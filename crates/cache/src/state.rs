@@ -1,24 +1,25 @@
-//! The words of the segment, and what a slot's state says.
+//! The words of the segment, and the flags of a slot's state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Holds its block; may be pinned.
+/// It has its block and may be pinned.
 pub(crate) const VALID: u64 = 1;
-/// Was written since it was last stored, or begun to be.
+/// It was written since it was last stored, or a write has begun.
 pub(crate) const DIRTY: u64 = 2;
-/// Is being stored. Dirty, to a successor.
+/// It is being stored. A successor treats it as dirty.
 pub(crate) const FLUSHING: u64 = 4;
 /// The server fills it.
 pub(crate) const FILLING: u64 = 8;
 /// A client fills it.
 pub(crate) const PENDING: u64 = 16;
-/// The server wants it for itself: nobody else may pin it.
+/// The server reserves it: no client may pin it.
 pub(crate) const CLOSED: u64 = 32;
 /// A client was to fill it and did not.
 pub(crate) const ABANDONED: u64 = 64;
-/// The server is giving up the pool: a write that finds this when it sets [`DIRTY`] does not count.
+/// The server is giving up the pool: a write that finds this when it sets [`DIRTY`] is not accepted.
 pub(crate) const RETIRED: u64 = 128;
-/// The store has room for the block's next version: a write that does not find this when it sets [`DIRTY`] does not count.
+/// The store has space for the block's next version: a write that does not find this when it sets [`DIRTY`] is not
+/// accepted.
 pub(crate) const ROOM: u64 = 256;
 
 /// A state without flags. The generation is the upper half of the word.
@@ -26,13 +27,13 @@ pub(crate) fn generation(number: u32) -> u64 {
     u64::from(number) << 32
 }
 
-/// The generation that a state is of.
+/// The generation of a state.
 pub(crate) fn generation_of(state: u64) -> u32 {
     (state >> 32) as u32
 }
 
-/// A word that several processes use. What decides between them is sequentially consistent: both the pin and
-/// the eviction store in one place and then load in another.
+/// A word that several processes use. Operations that decide between them are sequentially consistent: both the pin and the
+/// eviction store in one location and then load from another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedWord<'a>(pub &'a AtomicU64);
 
@@ -49,7 +50,7 @@ impl SharedWord<'_> {
         self.0.store(value, Ordering::SeqCst);
     }
 
-    /// Like `put`, where nobody decides anything by what comes after: giving up a pin.
+    /// Like `put`, where no decision depends on the order: releasing a pin.
     #[inline]
     pub fn release(self, value: u64) {
         point();
@@ -62,14 +63,14 @@ impl SharedWord<'_> {
         self.0.swap(value, Ordering::SeqCst)
     }
 
-    /// Sets flags; what comes back is the state before.
+    /// Sets flags; returns the state before.
     #[inline]
     pub fn set(self, flags: u64) -> u64 {
         point();
         self.0.fetch_or(flags, Ordering::SeqCst)
     }
 
-    /// Clears flags; what comes back is the state before.
+    /// Clears flags; returns the state before.
     #[inline]
     pub fn clear(self, flags: u64) -> u64 {
         point();
@@ -96,13 +97,13 @@ impl SharedWord<'_> {
         }
     }
 
-    /// Reads what is only a hint: ticks, counters.
+    /// Reads a hint: ticks, counters.
     #[inline]
     pub fn peek(self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Writes a hint, if it is another: a line that stays the same stays in everybody's cache.
+    /// Writes a hint, if it is different: an unchanged cache line stays valid in all processors.
     #[inline]
     pub fn note(self, value: u64) {
         if self.0.load(Ordering::Relaxed) != value {
@@ -117,7 +118,7 @@ impl SharedWord<'_> {
     }
 }
 
-/// In this crate's own tests another thread may go on from here.
+/// In this crate's own tests another thread may continue here.
 #[inline]
 fn point() {
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The server's own table of what is where: never read from the shared memory while the server lives.
+//! The server's own table of slots and blocks: never read from the shared memory while the server lives.
 
 use crate::ledger::LedgerState;
 use crate::memory::PoolMemory;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a lent slot that its borrower has not pinned is left to it, once another client wants the block.
+/// The time for which a lent slot that its borrower has not pinned stays lent, once another client requests the block.
 const LOAN: Duration = Duration::from_secs(1);
 
-/// What the server does with a slot.
+/// The server's use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotPhase {
     Free,
@@ -43,7 +43,8 @@ pub(crate) struct SlotEntry {
     pub truncating: bool,
     /// It is free and all zeros.
     pub blank: bool,
-    /// How often in a row it could not be stored, and when that is tried again unless a request asks for it.
+    /// The number of times in a row that it could not be stored, and the time of the next attempt unless a request comes
+    /// before.
     pub failures: u8,
     pub retry: Option<Instant>,
 }
@@ -63,9 +64,9 @@ pub(crate) struct SlotTable {
     pub entries: Vec<SlotEntry>,
     pub index: HashMap<FileId, BTreeMap<u64, u32>>,
     pub free: Vec<u32>,
-    /// Slots from here on were never used; they are the last of the free ones that are taken.
+    /// Slots from here on were never used; they are taken last.
     pub unused: u32,
-    /// How many that are free are not blank.
+    /// The number of free slots that are not blank.
     pub soiled: u32,
     pub ledgers: Vec<LedgerState>,
     /// Files that are being truncated, and the first block concerned.
@@ -74,12 +75,12 @@ pub(crate) struct SlotTable {
     pub recorded: u64,
     /// Truncations of a predecessor that are not resolved yet.
     pub interrupted: Vec<TruncationRecord>,
-    /// The pool is being given up: no state is without [`RETIRED`].
+    /// Whether the pool is being given up: then every state has [`RETIRED`].
     pub retired: bool,
     pub clock: u64,
-    /// Whether the store has room for every block of the pool, whatever becomes of them.
+    /// Whether the store has space for every block of the pool in any case.
     pub plenty: bool,
-    /// Slots that the store has room for.
+    /// Slots for which the store has space.
     pub granted: u32,
     /// Slots to flush next, with their last modification, in this order.
     pub aged: VecDeque<(u64, u32)>,
@@ -87,7 +88,7 @@ pub(crate) struct SlotTable {
 }
 
 impl SlotTable {
-    /// Of a pool without blocks.
+    /// The table of a pool without blocks.
     pub fn new(memory: Arc<PoolMemory>, pins: Arc<[AtomicU32]>) -> SlotTable {
         let entry = SlotEntry {
             file: FileId(0),
@@ -158,8 +159,8 @@ impl SlotTable {
         self.pins[slot as usize].load(Ordering::Acquire) > 0
     }
 
-    /// Brings a slot up to what its borrower did; ends a loan that has lasted too long. What comes back is
-    /// the phase after that; `Free` means that the block is not here any more.
+    /// Updates a slot by the shared state that its borrower has set; ends a loan that has lasted too long. Returns the
+    /// phase after that; `Free` means that the block is not in the pool any more.
     pub fn update_phase(&mut self, slot: u32) -> SlotPhase {
         let SlotEntry { generation: number, phase, .. } = *self.entry(slot);
         let memory = Arc::clone(&self.memory);
@@ -203,7 +204,7 @@ impl SlotTable {
         }
     }
 
-    /// A client scribbled on the state of a valid slot: the server's table counts, and the slot is dirty to be safe.
+    /// A client damaged the state of a valid slot: the server's table is used, and the slot is dirty to be safe.
     fn repair(&mut self, slot: u32) {
         let entry = *self.entry(slot);
         let mut state = self.fresh(entry.generation) | VALID | DIRTY | self.room_if(false);
@@ -217,12 +218,12 @@ impl SlotTable {
         self.withdrawn(before);
     }
 
-    /// A state with no flags but those that all have.
+    /// A state with only the flags that all states have.
     fn fresh(&self, number: u32) -> u64 {
         generation(number) | if self.retired { RETIRED } else { 0 }
     }
 
-    /// Says in every slot's state whether the pool is being given up.
+    /// Sets in every slot's state whether the pool is being given up.
     pub fn set_retired(&mut self, retired: bool) {
         self.retired = retired;
         for slot in 0..self.memory.geometry.slots {
@@ -235,7 +236,7 @@ impl SlotTable {
         }
     }
 
-    /// Takes a slot for a block that is in none; `None` if all are in use.
+    /// Takes a slot for a block that has none; `None` if all are in use.
     pub fn allocate(&mut self, file: FileId, block: u64) -> Option<(u32, bool)> {
         if self.free.is_empty() {
             self.evict();
@@ -260,8 +261,8 @@ impl SlotTable {
         Some((slot, blank))
     }
 
-    /// Takes a slot that is free and not blank, of the `most` that are used next, to make it blank. Some are left, for those
-    /// who need one meanwhile.
+    /// Takes a slot that is free and not blank, of the `most` that are used next, to clear it. Some are left for other
+    /// users.
     pub fn take_soiled(&mut self, most: usize) -> Option<u32> {
         const LEFT: usize = 64;
         if self.soiled == 0 || self.free.len() <= LEFT {
@@ -273,23 +274,23 @@ impl SlotTable {
         Some(self.free.swap_remove(at))
     }
 
-    /// It is all zeros now.
+    /// The slot is all zeros now.
     pub fn give_blank(&mut self, slot: u32) {
         self.entry_mut(slot).blank = true;
         self.free.push(slot);
     }
 
-    /// Gives a valid slot another generation, and leaves all else as it is: whoever knows where its block is no longer
-    /// does. A client that has pinned it goes on.
+    /// Gives a valid slot another generation, and changes nothing else: remembered references to its block become invalid.
+    /// A client that has pinned it continues.
     pub fn invalidate(&mut self, slot: u32) {
         let entry = self.entry_mut(slot);
         assert_eq!(entry.phase, SlotPhase::Valid);
         entry.generation = entry.generation.wrapping_add(1);
-        // In one step, for others set and clear flags. What carries out of the upper half is lost, as in the entry.
+        // In one step, because others set and clear flags. A carry out of the upper half is lost, as in the entry.
         self.memory.state(slot).add(generation(1));
     }
 
-    /// Makes a slot free, whatever it holds. It must not be pinned.
+    /// Frees a slot, whatever its content. It must not be pinned.
     pub fn free(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         assert!(entry.phase != SlotPhase::Free && !entry.flushing, "slot {slot} is {entry:?}");
@@ -311,8 +312,8 @@ impl SlotTable {
         self.free.push(slot);
     }
 
-    /// Frees the least recently used of the slots that are clean and not pinned: some at a time, so that
-    /// looking at all slots and through the ledgers is worth its cost.
+    /// Frees the least recently used of the slots that are clean and not pinned: some at a time, so that the search of all
+    /// slots and ledgers is worth its cost.
     fn evict(&mut self) {
         let batch = (self.entries.len() / 32).clamp(1, 1024);
         let mut victims = self.clean_slots();
@@ -342,7 +343,7 @@ impl SlotTable {
         }
     }
 
-    /// Slots that might be evicted, with their last use.
+    /// Returns slots that can possibly be evicted, with their last use.
     fn clean_slots(&mut self) -> Vec<(u64, u32)> {
         let mut clean = Vec::new();
         for slot in 0..self.memory.geometry.slots {
@@ -361,7 +362,7 @@ impl SlotTable {
         clean
     }
 
-    /// The slot becomes a client's to fill.
+    /// Lends the slot to a client.
     pub fn lend(&mut self, slot: u32, ledger: u32, reserved: bool) {
         let entry = self.entry_mut(slot);
         assert_eq!(entry.phase, SlotPhase::Filling);
@@ -383,9 +384,9 @@ impl SlotTable {
         self.memory.state(slot).put(self.fresh(number) | VALID | room);
     }
 
-    /// How far a file reaches, as far as its blocks here tell.
+    /// The end of a file, as far as its blocks here tell.
     pub fn end(&mut self, file: FileId) -> u64 {
-        // From the last block on, one at a time: there may be many, and nearly always the last one tells.
+        // From the last block on, one at a time: there may be many, and nearly always the last one decides.
         let mut before = None;
         while let Some((&block, &slot)) = self.index.get(&file).and_then(|blocks| match before {
             Some(before) => blocks.range(..before).next_back(),

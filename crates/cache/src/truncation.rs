@@ -45,7 +45,7 @@ pub(crate) struct TruncationRecord {
 }
 
 impl TruncationRecord {
-    /// All records that are sound.
+    /// All valid records.
     pub fn read_all(memory: &PoolMemory) -> Vec<TruncationRecord> {
         (0..TRUNCATIONS).filter_map(|index| TruncationRecord::read(memory, index)).collect()
     }

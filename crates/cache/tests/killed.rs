@@ -1,6 +1,6 @@
-//! Client processes that are killed in the middle, and a server that is, while they go on.
+//! Client processes that are killed in the middle, and a server that is killed while they continue.
 //!
-//! Each client is this program again: [`Client::start`] has it execute a test that does the work of a client, [`child`], if
+//! Each client is this program again: [`Client::start`] makes it run a test that does the work of a client, [`child`], if
 //! [`ROLE`] is set.
 
 mod scene;
@@ -14,8 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const FILE: FileId = FileId(6);
 const ROLE: &str = "PARIO_CACHE_TEST_CLIENT";
 
-/// A client process. It gets `ledger slot generation` in a line and says `here` when it is where it should
-/// be.
+/// A client process. It gets `ledger slot generation` in a line and prints `here` when it is ready.
 struct Client {
     child: Child,
     stdin: ChildStdin,
@@ -98,7 +97,7 @@ fn child(role: &str) {
             here();
             forever();
         }),
-        // Counts up in its block until it is killed.
+        // It increments its block until it is killed.
         "counts" => {
             let mut told = false;
             for number in 1u64.. {
@@ -223,8 +222,8 @@ fn first_number(pool: &Pool, store: &Store) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// A pool of four blocks of which the last two are dirty, one of them in part beyond a cut that is recorded; the pool's file
-/// as a killed server leaves it at that moment, and the pool itself.
+/// A pool of four blocks of which the last two are dirty, one of them in part beyond a truncation that is recorded; the
+/// pool's file as a killed server leaves it at that moment, and the pool itself.
 fn in_the_middle_of_a_cut(dir: &Dir) -> Pool {
     let pool = create(dir, 8, 1);
     for block in 0..4 {

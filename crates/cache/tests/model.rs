@@ -1,4 +1,4 @@
-//! A pool with its store behaves like plain files, whatever is done in whatever order.
+//! A pool with its store behaves like plain files under any sequence of operations.
 
 mod scene;
 
@@ -22,7 +22,7 @@ enum Op {
         file: u8,
         block: u8,
     },
-    /// By a client that knows, or once knew, where the block is.
+    /// By a client that knows, or once knew, the slot of the block.
     ClientWrite {
         file: u8,
         block: u8,
@@ -61,7 +61,7 @@ enum Op {
     Forget {
         file: u8,
     },
-    /// The client is to forget where blocks are.
+    /// Slots that the client remembers are invalidated.
     Renew {
         file: u8,
         first: u8,
@@ -99,7 +99,7 @@ struct Run<'a> {
     client: &'a PoolMapping,
     known: HashMap<(FileId, u64), SlotRef>,
     held: Vec<(FileId, u64, BlockGuard<'a>)>,
-    /// What the files should be.
+    /// The expected files.
     files: HashMap<FileId, Vec<u8>>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         bytes[start..start + new.len()].copy_from_slice(new);
     }
 
-    /// A pin by the client, who asks the server if it has to. `None` if all slots are held.
+    /// A pin by the client, which asks the server if necessary. `None` if all slots are pinned.
     fn pin(&mut self, file: FileId, block: u64) -> Option<BlockGuard<'a>> {
         if let Some(&place) = self.known.get(&(file, block)) {
             match self.client.pin(place, file, block) {
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
                 SweepStep::Done => break,
             }
         }
-        // Now the store is right all by itself.
+        // Now the store has everything.
         for (name, right) in &self.files {
             if file.is_none_or(|file| file == *name) {
                 assert_eq!(self.store.end(*name), right.len() as u64);
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
             Op::Hold { .. } => {}
             Op::LetGo => drop(self.held.pop()),
             Op::Flush { most, works } => {
-                // What failed before is tried again.
+                // Failed flushes are tried again.
                 self.pool().retry_failed(usize::MAX);
                 let dirty = self.pool().counters().dirty;
                 let flushes = self.pool().next_dirty(most.into());

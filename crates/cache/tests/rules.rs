@@ -1,4 +1,4 @@
-//! What goes first, who is woken, and what is refused.
+//! The order of eviction, the wakeups, and the refusals.
 
 mod scene;
 
@@ -375,7 +375,7 @@ fn of_a_pool_that_was_cut_short_the_rest_is_adopted_and_what_is_gone_is_told() {
         fill(&pool, block).done(BLOCK).write(0, &[block as u8 + 1; BLOCK as usize]).unwrap();
     }
     drop(pool);
-    // The last block that is left has lost its last byte.
+    // The last remaining block has lost its last byte.
     let kept = len - 4096 - 4 * u64::from(BLOCK) - 1;
     std::fs::OpenOptions::new().write(true).open(dir.pool()).unwrap().set_len(kept).unwrap();
     let (pool, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();

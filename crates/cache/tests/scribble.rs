@@ -1,4 +1,4 @@
-//! Whatever is written over the shared tables, the server goes on and touches nothing outside.
+//! Whatever is written over the shared tables, the server continues and accesses nothing outside.
 
 mod scene;
 
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Part of the tables (from 0 to 1), and what to put there.
+    /// The position in the tables (from 0 to 1), and the value to write there.
     Scribble {
         place: f64,
         value: u64,
@@ -73,8 +73,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Scribble { place, value } => {
-                    // All but the constants at the start, which only a successor reads: other tests have
-                    // those.
+                    // All but the constants at the start, which only a successor reads: other tests cover those.
                     let words = (tables - 128) / 8;
                     let word = (place * words as f64) as usize;
                     raw.word(128 + word * 8).store(value, Ordering::SeqCst);

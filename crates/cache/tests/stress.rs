@@ -1,4 +1,4 @@
-//! Many at once: clients that copy, a server that fills, evicts, flushes and cuts. Every byte is looked at.
+//! Concurrency: clients that copy, a server that fills, evicts, flushes and truncates. Every byte is checked.
 
 mod scene;
 
@@ -8,7 +8,7 @@ use scene::{BLOCK, Dir, Store, create, load, map};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// All write it, each its own bytes of every block.
+/// A file that all write, each its own bytes of every block.
 const SHARED: FileId = FileId(1);
 const BLOCKS: u64 = 12;
 const WRITERS: u64 = 4;
@@ -26,7 +26,7 @@ impl Dice {
     }
 }
 
-/// A client thread: what it knows of the pool, and what it has written.
+/// A client thread: its remembered slots, and its writes.
 struct Writer<'a> {
     me: u64,
     pool: &'a Pool,
@@ -44,7 +44,7 @@ impl Writer<'_> {
         FileId(10 + self.me)
     }
 
-    /// Asks the server where a block is, until it says.
+    /// Asks the server for the slot of a block, until it answers.
     fn ask(&mut self, file: FileId, block: u64) -> SlotRef {
         loop {
             if let Some(pin) = load(self.pool, self.store, file, block) {
@@ -101,7 +101,7 @@ impl Writer<'_> {
         assert!(right, "writer {} lost what it wrote in block {block}", self.me);
     }
 
-    /// All of a block of its own file, without having it filled.
+    /// Writes all of a block of its own file, without filling it before.
     fn overwrite(&mut self, block: u64) {
         let value = self.dice.roll(255) as u8 + 1;
         let file = self.own_file();
@@ -183,7 +183,7 @@ fn nothing_is_lost_in_the_crowd() {
     pool.set_watermarks(5, 2);
     let store = Store::default();
     let over = AtomicBool::new(false);
-    // Two and two share a ledger, as threads of one process do.
+    // Two threads share a ledger each, as threads of one process do.
     let clients = [map(&pool), map(&pool)];
     std::thread::scope(|scope| {
         let flusher = scope.spawn(|| {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where a server listens: `unix:/path` or `tcp:host:port` (an IPv6 host in brackets).
+/// The address of a server: `unix:/path` or `tcp:host:port` (an IPv6 host in brackets).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A Unix socket.

@@ -43,7 +43,7 @@ pub(crate) fn greet(
     Ok((welcome, pool, agreed.session_keys(secret)))
 }
 
-/// The next greeting, to its last byte and not beyond.
+/// Reads the next greeting, to its last byte and not beyond.
 fn next(with: &DeadlineStream<'_>) -> Result<Greeting, Error> {
     let mut prefix = [0; PREFIX];
     with.read_exact(&mut prefix)?;

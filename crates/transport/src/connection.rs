@@ -24,14 +24,14 @@ use crate::fork::ForkGuard;
 use crate::records::{RecordReadError, RecordReader, RecordWriter};
 use crate::stream::{Interest, SocketOptions, Stream};
 
-/// How many requests may be outstanding.
+/// The largest number of outstanding requests.
 pub const MOST_OUTSTANDING: usize = 64;
 
-/// How many bytes of payload the replies to outstanding requests may have.
+/// The largest number of payload bytes of the replies to outstanding requests.
 pub const MOST_OUTSTANDING_BYTES: u64 = 32 << 20;
 
-/// A connection to a server. The first error that leaves it unclear what the other side got ends it: it is
-/// dead, its socket closed, and every later call fails at once.
+/// A connection to a server. The first error that leaves it unclear what the peer received ends it: it is dead, its socket
+/// closed, and every later call fails at once.
 #[derive(Debug)]
 pub struct Connection {
     peer: String,
@@ -41,7 +41,7 @@ pub struct Connection {
 
 #[derive(Debug)]
 struct LiveConnection {
-    /// Before the stream, which it speaks of.
+    /// Dropped before the stream, whose descriptor it names.
     _fork_guard: ForkGuard,
     stream: Stream,
     exchange: RequestExchange,
@@ -54,12 +54,12 @@ struct RequestExchange {
     reader: RecordReader,
     writer: RecordWriter,
     pending: VecDeque<PendingRequest>,
-    /// Bytes of payload that are still to be handed out.
+    /// Bytes of payload that are still to be returned.
     expected: u64,
     /// Replies to the first of the pending requests.
     early: VecDeque<EarlyReply>,
     decoder: FrameDecoder,
-    /// A reply whose payload is being read aside.
+    /// A reply whose payload is being read early.
     aside: Option<PartialReply>,
 }
 
@@ -83,8 +83,8 @@ struct PartialReply {
 }
 
 impl Connection {
-    /// Connects to a server and makes sure that both sides know the partition's secret. With what the server
-    /// says comes its pool's descriptor, if it gave a ledger.
+    /// Connects to a server and verifies that both sides know the partition's secret. Returns the server's welcome and its
+    /// pool's descriptor, if it assigned a ledger.
     pub fn connect(
         address: &Address,
         tuning: &SocketOptions,
@@ -122,7 +122,7 @@ impl Connection {
         Ok((Connection { peer, live }, welcome, pool))
     }
 
-    /// Whom it is to.
+    /// The peer.
     pub fn peer(&self) -> &str {
         &self.peer
     }
@@ -132,7 +132,7 @@ impl Connection {
         self.live.is_none()
     }
 
-    /// How many requests wait for their replies.
+    /// The number of outstanding requests.
     pub fn outstanding(&self) -> usize {
         self.live.as_ref().map_or(0, |live| live.exchange.pending.len())
     }
@@ -198,8 +198,8 @@ impl Connection {
         }
     }
 
-    /// Waits for the reply to the first outstanding request. Its payload fills `into`, which must have the
-    /// length that the request asked for, and uses the slices up; a reply without one leaves `into` alone.
+    /// Waits for the reply to the first outstanding request. Its payload fills `into`, which must have the length that the
+    /// request asked for, and uses the slices up; a reply without one does not change `into`.
     ///
     /// # Panics
     /// If no request is outstanding.
@@ -243,8 +243,7 @@ impl Connection {
         }
     }
 
-    /// Waits until then for something to receive; whether there is something. A connection that is broken has an error to
-    /// receive.
+    /// Waits until then for data to receive; returns whether there is some. A broken connection has an error to receive.
     pub fn has_reply_by(&self, then: Instant) -> bool {
         let Some(LiveConnection { stream, exchange, .. }) = &self.live else { return true };
         exchange.reader.has_more() || stream.wait(Interest::Read, then).map_or(true, |ready| ready.read)
@@ -279,8 +278,8 @@ impl RequestExchange {
         }
     }
 
-    /// Sends head and body of a frame, and its payload. Whenever the stream takes no more, replies that have come are read
-    /// aside.
+    /// Sends head and body of a frame, and its payload. Whenever the stream takes no more, it reads replies that have
+    /// arrived early.
     fn send(
         &mut self,
         with: &DeadlineStream<'_>,
@@ -359,8 +358,7 @@ impl RequestExchange {
         }
     }
 
-    /// Reads some of the next reply without waiting, its payload into memory of our own: whether anything
-    /// came.
+    /// Reads some of the next reply without waiting, its payload into memory of its own; returns whether any bytes came.
     fn read_early(&mut self, with: &DeadlineStream<'_>) -> Result<bool, Error> {
         match &mut self.aside {
             None => match self.read_frame(with)? {
@@ -412,7 +410,7 @@ impl RequestExchange {
         }
     }
 
-    /// That this reply is the one that has to come next.
+    /// Checks that this reply is the one that has to come next.
     fn expect(&self, with: &DeadlineStream<'_>, head: &Head, reply: &Reply) -> Result<(), Error> {
         let Some(next) = self.pending.get(self.early.len()) else {
             return Err(with.unexpected_message("it replied and nobody had asked"));
@@ -427,15 +425,15 @@ impl RequestExchange {
     }
 }
 
-/// What reading a frame without waiting came to.
+/// The result of reading a frame without waiting.
 enum Frame {
     Nothing,
     Partial,
-    /// Its reply, and how many bytes of payload follow.
+    /// Its reply, and the number of payload bytes that follow.
     Whole(Reply, usize),
 }
 
-/// Reads what is there, not waiting; 0 if nothing is.
+/// Reads the available bytes without waiting; 0 if there are none.
 fn read_some(reader: &mut RecordReader, with: &DeadlineStream<'_>, space: &mut [u8]) -> Result<usize, Error> {
     match reader.read(with.stream, space) {
         Ok(0) => Err(with.closed()),
@@ -449,9 +447,9 @@ fn read_some(reader: &mut RecordReader, with: &DeadlineStream<'_>, space: &mut [
 /// The part of a payload that is not yet in records.
 struct UnsentPayload<'a> {
     slices: &'a [IoSlice<'a>],
-    /// How many bytes of the first slice are done.
+    /// The number of bytes of the first slice that are done.
     done: usize,
-    /// How many bytes of all slices are not.
+    /// The number of bytes of all slices that are not.
     left: usize,
 }
 
@@ -463,13 +461,13 @@ impl<'a> UnsentPayload<'a> {
         unsent
     }
 
-    /// The next bytes, at most so many, that lie together.
+    /// Returns the next contiguous bytes, at most so many.
     fn contiguous(&self, most: usize) -> &'a [u8] {
         let rest: &'a [u8] = self.slices.first().map_or(&[], |slice| &slice[self.done..]);
         &rest[..rest.len().min(most)]
     }
 
-    /// So many of these are done.
+    /// Marks so many of these as done.
     fn advance(&mut self, count: usize) {
         self.done += count;
         self.left -= count;
@@ -491,7 +489,7 @@ impl<'a> UnsentPayload<'a> {
     }
 }
 
-/// Copies a payload that was read aside to where it belongs.
+/// Copies a payload that was read early to its destination.
 fn scatter(payload: &[u8], into: &mut [IoSliceMut<'_>]) {
     let mut rest = payload;
     for slice in into.iter_mut() {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::error::{ConnectionAction, Error};
 use crate::stream::{Interest, Stream};
 
-/// How long to wait for whom, and in doing what.
+/// The deadline, the peer and the operation of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct DeadlineStream<'a> {
     pub(crate) stream: &'a Stream,
@@ -47,7 +47,7 @@ impl DeadlineStream<'_> {
         }
     }
 
-    /// Does something that may have to wait for the stream, again and again until it is done.
+    /// Repeats an operation that may have to wait for the stream until it is done.
     fn until_done<T>(&self, interest: Interest, mut act: impl FnMut() -> io::Result<T>) -> Result<T, Error> {
         loop {
             match act() {

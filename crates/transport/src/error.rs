@@ -28,7 +28,7 @@ impl ConnectionAction {
     }
 }
 
-/// Why a connection failed. `peer` is the other side.
+/// The reason why a connection failed. `peer` is the other side.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A text that is no address.
@@ -37,12 +37,12 @@ pub enum Error {
         /// The text.
         text: String,
     },
-    /// An address cannot be listened at.
+    /// The system does not allow listening at an address.
     #[error("cannot listen at {address}: {cause}")]
     Listen {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The reason.
         #[source]
         cause: io::Error,
     },
@@ -84,7 +84,7 @@ pub enum Error {
     Malformed {
         /// The other side.
         peer: String,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         cause: pario_wire::Error,
     },
@@ -93,7 +93,7 @@ pub enum Error {
     UnexpectedMessage {
         /// The other side.
         peer: String,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
     /// The received bytes are not what the other side sent: the path is tampered with, or broken.
@@ -124,11 +124,11 @@ pub enum Error {
     /// A request that cannot be encoded. Nothing was sent, and the connection is as before.
     #[error("a request cannot be sent: {cause}")]
     Unsendable {
-        /// Why.
+        /// The reason.
         #[source]
         cause: pario_wire::Error,
     },
-    /// As many requests are outstanding as may be; nothing was sent. Receive a reply first.
+    /// The maximum number of requests is outstanding; nothing was sent. Receive a reply first.
     #[error("too many requests to {peer} are outstanding")]
     Full {
         /// The other side.
@@ -145,7 +145,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a caller can act on.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Address { .. } | Error::Length { .. } => ErrorKind::Arg,

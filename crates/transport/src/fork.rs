@@ -1,9 +1,9 @@
-//! Children that a program forks.
+//! Forked children of a program.
 //!
-//! A child has copies of its parent's connections and must not use them: two processes would send on one connection. It must not
-//! keep them open either, or servers would not notice the end of the parent. So in a child every descriptor of a connection
-//! becomes one of `/dev/null`. The number stays in use, so that the child's copies of our objects do not close a descriptor
-//! of the program. [`is_forked`] tells a child from its parent.
+//! A child has copies of its parent's connections and must not use them: two processes would send on one connection. It
+//! must not keep them open either, or servers would not notice the end of the parent. So in a child every descriptor of a
+//! connection is replaced by one of `/dev/null`. The number stays in use, so that the child's copies of our objects do not
+//! close a descriptor of the program. [`is_forked`] distinguishes a child from its parent.
 
 use std::os::fd::RawFd;
 use std::sync::Once;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::sys;
 
-/// Descriptors beyond this stay what they are in a child.
+/// Descriptors beyond this are not changed in a child.
 const MOST: usize = 1 << 16;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -25,7 +25,7 @@ pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// From now on children know that they are.
+/// From now on [`is_forked`] recognises children.
 pub fn watch_forks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| sys::at_fork(in_child));
@@ -43,7 +43,7 @@ fn in_child() {
     }
 }
 
-/// A descriptor that children do not keep, as long as this lives: it goes before the descriptor does.
+/// A descriptor that children do not keep, as long as this value exists; it is dropped before the descriptor.
 #[derive(Debug)]
 pub(crate) struct ForkGuard(usize);
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::stream::{SocketOptions, Stream};
 use crate::sys;
 
-/// A nonblocking listener. A Unix socket's file goes when the listener does.
+/// A nonblocking listener. Dropping it removes the file of a Unix socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -37,8 +37,8 @@ struct SocketFile {
 }
 
 impl Listener {
-    /// Listens at an address. TCP port 0 is any free one. A Unix socket may be used by its owner only; the
-    /// file of a server that is gone is replaced, that of one that listens is not.
+    /// Listens at an address. TCP port 0 is any free one. Only its owner may use a Unix socket; the file of a server that
+    /// is gone is replaced, that of one that listens is not.
     pub fn bind(address: &Address, tuning: SocketOptions) -> Result<Listener, Error> {
         let bound = match address {
             Address::Unix(path) => {
@@ -53,7 +53,7 @@ impl Listener {
         Ok(Listener { socket, address, tuning, _file: file })
     }
 
-    /// Where it listens; with the port that it has.
+    /// Its address, with the actual port.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -99,8 +99,8 @@ fn bind_tcp(host: &str, port: u16) -> io::Result<(Socket, Address)> {
     Ok((Socket::Tcp(socket), Address::Tcp(host.to_owned(), port)))
 }
 
-/// Binds beside the path and moves it there: so the socket is never open to others, and there is no moment
-/// without one when a stale one is replaced.
+/// Binds beside the path and renames the socket to it: so the socket is never accessible to others, and there is always one
+/// while a stale one is replaced.
 fn bind_unix(path: &Path) -> io::Result<(Socket, SocketFile)> {
     refuse_if_in_use(path)?;
     let mut beside = path.as_os_str().to_owned();
@@ -121,7 +121,7 @@ fn bind_unix(path: &Path) -> io::Result<(Socket, SocketFile)> {
     match ready {
         Ok(identity) => Ok((Socket::Unix(socket), SocketFile { path: path.to_owned(), identity })),
         Err(error) => {
-            // The reason is worth more than what becomes of the leftover.
+            // The reason is more useful than the error of the cleanup.
             let _ = fs::remove_file(&beside);
             Err(error)
         }
@@ -139,7 +139,7 @@ fn refuse_if_in_use(path: &Path) -> io::Result<()> {
     }
     match sys::connect_unix(path).map_err(|error| (error.kind(), error)) {
         Err((io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound, _)) => Ok(()),
-        // It listens, and many wait to be let in.
+        // It listens, and many connections wait for it.
         Ok(_) | Err((io::ErrorKind::WouldBlock, _)) => {
             Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"))
         }
@@ -149,10 +149,10 @@ fn refuse_if_in_use(path: &Path) -> io::Result<()> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // A successor may have put its own there.
+        // A successor may have put its own socket there.
         let ours = fs::symlink_metadata(&self.path).is_ok_and(|s| (s.dev(), s.ino()) == self.identity);
         if ours {
-            // What is left is stale, and the next server replaces it.
+            // A leftover is stale, and the next server replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! A stream of bytes in records: a side reads exactly what the other side wrote.
+//! A stream of bytes in records: a side reads exactly the bytes that the other side wrote.
 //!
 //! A reader returns no byte of a record before it has verified the whole record. It reads a large record directly to its
 //! destination if there is room, and small records to a buffer of its own. It reads to the end of the current record together
@@ -16,27 +16,28 @@ use pario_wire::{MAX_RECORD, RECORD_HEAD, RecordOpener, RecordSealer, TAG};
 
 use crate::stream::Stream;
 
-/// How much is read when it is not known what comes: small messages as a whole, and little of large ones.
+/// The number of bytes to read when the next record is unknown: small messages as a whole, and little of large ones.
 const GUESS: usize = 1024;
 
-/// Records of fewer bytes are always taken to memory of the reader's own.
+/// Smaller records are always read to the reader's own buffer.
 const DIRECT: usize = 16 << 10;
 
-/// Most bytes of records that are sent together: enough for few calls, and few enough for the processor's cache.
+/// The largest number of bytes of records that are sent together: enough for few calls, and few enough for the processor's
+/// cache.
 const BATCH: usize = 4 * (RECORD_HEAD + MAX_RECORD + TAG) + TOGETHER;
 
-/// A payload of at least so many bytes is sent from where it is. Copying fewer costs less than another piece of a message.
+/// A payload of at least so many bytes is sent in place. Copying fewer costs less than another piece of a message.
 const IN_PLACE: usize = 16 << 10;
 
-/// A payload of at most so many bytes goes into one record with what stands before it.
+/// A payload of at most so many bytes shares a record with the bytes before it.
 const TOGETHER: usize = 8 << 10;
 
-/// Why nothing more can be read.
+/// The reason why nothing more can be read.
 #[derive(Debug)]
 pub enum RecordReadError {
-    /// The stream says so; `WouldBlock`: not now.
+    /// An error of the stream; `WouldBlock`: not now.
     Stream(io::Error),
-    /// What came is not what the other side has sent.
+    /// The received bytes are not those that the other side sent.
     Tampered,
 }
 
@@ -49,26 +50,26 @@ impl From<RecordReadError> for io::Error {
     }
 }
 
-/// What comes out of a stream.
+/// The receiving side of a stream.
 #[derive(Debug)]
 pub struct RecordReader {
     opener: RecordOpener,
     buffer: Vec<u8>,
-    /// Which bytes of the buffer are verified and not handed out.
+    /// The bytes of the buffer that are verified and not returned yet.
     verified: Range<usize>,
-    /// Which bytes of it came after those.
+    /// The bytes of it that came after those.
     raw: Range<usize>,
     direct: Option<DirectRecord>,
 }
 
-/// A record whose bytes go to where they are wanted.
+/// A record whose bytes go directly to their destination.
 #[derive(Debug)]
 struct DirectRecord {
-    /// Where that is.
+    /// The destination.
     address: usize,
     len: usize,
     filled: usize,
-    /// The tag and the head of the next record, as much of them as is here.
+    /// The tag and the head of the next record, as much of them as has arrived.
     tail: [u8; TAG + RECORD_HEAD],
     tail_filled: usize,
 }
@@ -108,23 +109,23 @@ impl RecordReader {
         Ok(len)
     }
 
-    /// Whether there is something to read that will not show as something in the stream.
+    /// Whether there is something to read that does not make the stream readable.
     pub fn has_more(&self) -> bool {
         let has_record = || match self.length() {
             Ok(len) => len.is_some_and(|len| self.raw.len() >= RECORD_HEAD + len + TAG),
-            // What is wrong shows when it is read.
+            // An error is reported when it is read.
             Err(_) => true,
         };
         self.direct.is_none() && (!self.verified.is_empty() || has_record())
     }
 
-    /// What it verifies with. Nothing must have come that was not handed out.
+    /// Its key. All received bytes must have been returned.
     pub(crate) fn into_opener(self) -> RecordOpener {
         assert!(self.verified.is_empty() && self.raw.is_empty() && self.direct.is_none(), "bytes are left");
         self.opener
     }
 
-    /// The length of the record at hand, if that is known.
+    /// The length of the current record, if that is known.
     fn length(&self) -> Result<Option<usize>, RecordReadError> {
         match self.buffer[self.raw.clone()].first_chunk::<RECORD_HEAD>() {
             None => Ok(None),
@@ -143,7 +144,7 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Reads from the stream what is missing of a record, whose length may be known.
+    /// Reads the missing bytes of a record, whose length may be known.
     fn fill(&mut self, stream: &Stream, len: Option<usize>) -> io::Result<usize> {
         let held = self.raw.len();
         if self.raw.start > 0 {
@@ -159,7 +160,7 @@ impl RecordReader {
         Ok(count)
     }
 
-    /// The record at hand, not all of which is here, goes to this memory.
+    /// The current record, which is incomplete, goes to this memory.
     fn begin_direct(&mut self, len: usize, out: &mut [u8]) {
         let here = &self.buffer[self.raw.start + RECORD_HEAD..self.raw.end];
         let filled = here.len().min(len);
@@ -171,7 +172,7 @@ impl RecordReader {
         (self.raw, self.verified) = (0..0, 0..0);
     }
 
-    /// Goes on with it; how many bytes it has, once all of them are verified.
+    /// Continues with it; returns its number of bytes, once all of them are verified.
     fn read_direct(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, RecordReadError> {
         let Some(direct) = &mut self.direct else { return Ok(0) };
         let same = direct.address == out.as_ptr() as usize && direct.len <= out.len();
@@ -193,7 +194,7 @@ impl RecordReader {
         let (tag, head) =
             direct.tail[..direct.tail_filled].split_first_chunk().ok_or(RecordReadError::Tampered)?;
         self.opener.open(out, tag).map_err(|_| RecordReadError::Tampered)?;
-        // The buffer had the head of this record, so it has room for that of the next.
+        // The buffer had the head of this record, so it has space for that of the next.
         self.buffer[..head.len()].copy_from_slice(head);
         self.raw = 0..head.len();
         self.direct = None;
@@ -201,7 +202,7 @@ impl RecordReader {
     }
 }
 
-/// Does something again if a signal came in between.
+/// Repeats a call that a signal interrupts.
 fn again(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match act() {
@@ -211,21 +212,21 @@ fn again(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Puts records into a stream.
+/// The sending side of a stream.
 ///
-/// Records wait until they are sent, several at a time. Their heads and tags are in a buffer. The bytes of small records are
-/// there as well; those of large ones may stay where they are.
+/// Records wait until they are sent, several at a time. Their heads and tags are in a buffer. The bytes of small records
+/// are there as well; those of large ones may stay in place.
 #[derive(Debug)]
 pub struct RecordWriter {
     sealer: RecordSealer,
     buffer: Vec<u8>,
-    /// How many bytes of the buffer belong to records that are not sent.
+    /// The number of bytes of the buffer that belong to unsent records.
     filled: usize,
-    /// The records whose bytes are not in the buffer: where they belong there, and how many they are.
+    /// The records whose bytes are not in the buffer: their position there, and their length.
     in_place: Vec<(usize, usize)>,
     /// Bytes of all these records.
     total: usize,
-    /// How many of them are sent.
+    /// The number of them that are sent.
     sent: usize,
 }
 
@@ -235,34 +236,35 @@ impl RecordWriter {
         RecordWriter { sealer, buffer: Vec::new(), filled: 0, in_place: Vec::new(), total: 0, sent: 0 }
     }
 
-    /// What it seals with.
+    /// Its key.
     pub(crate) fn into_sealer(self) -> RecordSealer {
         self.sealer
     }
 
-    /// How much of a frame goes into its next record, if so much is left of its front, head and body, and of its payload. A
-    /// large payload begins with a record of its own, so that the other side can take it to where it belongs.
+    /// The number of bytes of a frame in its next record, if so much is left of its front, head and body, and of its
+    /// payload. A large payload begins with a record of its own, so that the other side can read it directly to its
+    /// destination.
     pub fn next_len(front: usize, payload: usize) -> usize {
         let len = if front > 0 && payload > TOGETHER { front } else { front + payload };
         len.min(MAX_RECORD)
     }
 
-    /// Whether there is room for another record of so many bytes beside those that are not sent.
+    /// Whether there is space for another record of so many bytes beside the unsent ones.
     pub fn has_room(&self, len: usize) -> bool {
         self.total + RECORD_HEAD + len + TAG <= BATCH
     }
 
-    /// Makes a record of so many bytes, at most [`MAX_RECORD`], that `fill` puts in their place.
+    /// Makes a record of so many bytes, at most [`MAX_RECORD`], that `fill` writes.
     ///
     /// # Panics
-    /// If there is no room for it.
+    /// If there is no space for it.
     pub fn seal(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
         let record = self.reserve(len, RECORD_HEAD + len + TAG);
         fill(&mut self.buffer[record.clone()][RECORD_HEAD..RECORD_HEAD + len]);
         self.sealer.seal(&mut self.buffer[record]);
     }
 
-    /// Whether so many bytes are better sent from where they are.
+    /// Whether so many bytes are better sent in place.
     pub fn seals_in_place(&self, len: usize) -> bool {
         len >= IN_PLACE && self.sealer.seals_in_place()
     }
@@ -270,7 +272,7 @@ impl RecordWriter {
     /// Makes a record of bytes that must not change before it is [sent](RecordWriter::send).
     ///
     /// # Panics
-    /// If there is no room for it, or these bytes have to be [copied](RecordWriter::seals_in_place).
+    /// If there is no space for it, or these bytes have to be [copied](RecordWriter::seals_in_place).
     pub fn seal_in_place(&mut self, bytes: &[u8]) {
         let record = self.reserve(bytes.len(), RECORD_HEAD + TAG);
         let (head, tag) = self.sealer.seal_in_place(bytes);
@@ -280,7 +282,7 @@ impl RecordWriter {
         self.in_place.push((at, bytes.len()));
     }
 
-    /// Room in the buffer for a part of another record.
+    /// Space in the buffer for a part of another record.
     fn reserve(&mut self, len: usize, size: usize) -> Range<usize> {
         assert!(self.has_room(len), "records are still to be sent");
         let start = self.filled;
@@ -292,8 +294,8 @@ impl RecordWriter {
         start..self.filled
     }
 
-    /// Sends what the stream takes; an error, such as `WouldBlock`, if that is not all. `in_place` are the bytes of the records
-    /// that were [sealed in place](RecordWriter::seal_in_place), in the same order.
+    /// Sends the bytes that the stream takes; an error, such as `WouldBlock`, if those are not all. `in_place` are the
+    /// bytes of the records that were [sealed in place](RecordWriter::seal_in_place), in the same order.
     ///
     /// # Panics
     /// If these are more or fewer.
@@ -317,7 +319,7 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// Whether nothing is left to send.
+    /// Whether all is sent.
     pub fn is_sent(&self) -> bool {
         self.sent == self.total
     }

@@ -17,13 +17,13 @@ use crate::sys;
 pub struct HandshakeConfig {
     /// Its partition.
     pub partition: PartitionId,
-    /// Its place there.
+    /// Its number in the partition.
     pub server: ServerId,
-    /// How many servers the partition has.
+    /// The number of servers of the partition.
     pub servers: u16,
     /// The partition's secret.
     pub secret: Secret,
-    /// Whether what goes to and comes from other hosts is encrypted.
+    /// Whether the traffic with other hosts is encrypted.
     pub encryption: bool,
 }
 
@@ -45,26 +45,26 @@ enum Stage {
     Over,
 }
 
-/// What to do after feeding.
+/// The next step after feeding.
 #[derive(Debug)]
 pub enum HandshakeStep {
     /// Read more.
     More,
     /// Send this, then read more.
     Send(Vec<u8>),
-    /// It may come in. Send [`AcceptedClient::welcome`], and after it the pool's descriptor if it says so; then
-    /// come requests, in records.
+    /// The client is accepted. Send [`AcceptedClient::welcome`], and after it the pool's descriptor if it says so; requests
+    /// follow, in records.
     Accepted(Box<AcceptedClient>),
     /// Send the farewell if there is one, and close.
     Refused {
-        /// What to send, as far as the socket takes it.
+        /// The bytes to send, as far as the socket takes them.
         farewell: Vec<u8>,
-        /// For the log.
+        /// The reason, for the log.
         error: Error,
     },
 }
 
-/// A client that has proved to know the secret.
+/// A client that has proved that it knows the secret.
 #[derive(Debug)]
 pub struct AcceptedClient {
     config: Arc<HandshakeConfig>,
@@ -72,18 +72,18 @@ pub struct AcceptedClient {
 }
 
 impl AcceptedClient {
-    /// What it said.
+    /// Its greeting.
     pub fn hello(&self) -> &Hello {
         &self.agreed.hello
     }
 
-    /// What to send to it.
+    /// The bytes to send to it.
     pub fn welcome(&self, welcome: Welcome) -> Vec<u8> {
         let proof = self.agreed.prove_welcome(&self.config.secret, &welcome);
         Greeting::Welcome { welcome, proof }.encode()
     }
 
-    /// Everything after that is in records, made and verified by these.
+    /// The keys of the records that follow.
     pub fn ends(&self) -> (RecordSealer, RecordOpener) {
         self.agreed.session_keys(&self.config.secret).ends(Side::Server)
     }
@@ -101,10 +101,10 @@ impl ServerHandshake {
         ServerHandshake { config, peer, user, nonce, got: Vec::new(), stage: Stage::Hello }
     }
 
-    /// Takes what was read.
+    /// Feeds the bytes that were read.
     ///
     /// # Panics
-    /// If the newcomer was accepted or refused before.
+    /// If the client was accepted or refused before.
     pub fn feed(&mut self, bytes: &[u8]) -> HandshakeStep {
         assert!(!matches!(self.stage, Stage::Over), "the handshake with {} is over", self.peer);
         self.got.extend_from_slice(bytes);
@@ -160,8 +160,8 @@ impl ServerHandshake {
         }
     }
 
-    /// The kernel protects a Unix socket: nobody but the two processes can read or change its bytes, and a user who could
-    /// attach to one of them has its memory as well.
+    /// The kernel protects a Unix socket: only the two processes can read or change its bytes, and a user who could attach
+    /// to one of them has its memory as well.
     fn protection(&self) -> Protection {
         let is_local = self.user.is_some();
         match (is_local, self.config.encryption) {
@@ -171,7 +171,7 @@ impl ServerHandshake {
         }
     }
 
-    /// Why a hello is refused, if it is.
+    /// Returns the reason why a hello is refused, if it is.
     fn objection(&self, hello: &Hello) -> Option<(ErrorKind, String)> {
         let config = &*self.config;
         if let Some(user) = self.user.filter(|user| *user != sys::own_user() && *user != 0) {
@@ -277,7 +277,7 @@ mod tests {
         Prefix::decode(prefix).and_then(|prefix| prefix.greeting(body)).expect("a greeting")
     }
 
-    /// Feeds bytes cut at random; the last step.
+    /// Feeds bytes in random pieces; returns the last step.
     fn feed(
         handshake: &mut ServerHandshake,
         bytes: &[u8],
@@ -352,7 +352,7 @@ mod tests {
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
         assert!(matches!(begin(Some(0)).feed(&bytes), HandshakeStep::Send(_)));
         bytes[4..6].copy_from_slice(&(VERSION + 1).to_le_bytes());
-        // The prefix is enough: what another version says after it cannot be known.
+        // The prefix is enough: the rest of another version's greeting is unknown.
         let HandshakeStep::Refused { farewell, error } = begin(None).feed(&bytes[..PREFIX]) else {
             panic!("not refused")
         };
@@ -366,8 +366,8 @@ mod tests {
         let secret = &config().secret;
         let wrong = [
             AGREED.prove_client(&Secret::new([6; 32])),
-            // The server's own proof sent back, that of a connection with another nonce, and that of one which somebody
-            // made believe that nothing is encrypted.
+            // The server's own proof sent back, that of a connection with another nonce, and that of one in which an
+            // attacker claimed that nothing is encrypted.
             AGREED.prove_server(secret),
             (Transcript { server: THEIRS, ..AGREED }).prove_client(secret),
             (Transcript { protection: Protection::Authenticated, ..AGREED }).prove_client(secret),

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::address::Address;
 use crate::sys;
 
-/// The byte that travels with a descriptor.
+/// The byte that is sent with a descriptor.
 const MARK: u8 = b'D';
 
-/// How long to let others go first when a Unix socket has too many waiting to be let in.
+/// The pause before another attempt when a Unix socket has too many waiting connections.
 const CROWDED: Duration = Duration::from_millis(2);
 
 /// A connected stream. Methods take `&self`: reading and writing at the same time is fine.
@@ -25,12 +25,12 @@ pub enum Stream {
     Tcp(TcpStream),
 }
 
-/// How a stream is set up. Of a Unix stream only the buffer counts.
+/// The settings of a stream. A Unix stream uses only the buffer size.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
-    /// Bytes of the system's buffers, each way; `None` leaves them to the system.
+    /// Bytes of the system's buffers, in each direction; `None`: the system's default.
     pub buffer: Option<u32>,
-    /// After this time without any sign of life the peer's host is taken for dead.
+    /// After this time of silence the peer's host is taken for dead.
     pub silence: Duration,
 }
 
@@ -40,19 +40,19 @@ impl Default for SocketOptions {
     }
 }
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// That something can be read.
+    /// The stream is readable.
     Read,
-    /// That something can be written.
+    /// The stream is writable.
     Write,
     /// Either.
     Both,
 }
 
-/// What can be done without waiting; neither, if the deadline passed first. An error or the end of the stream
-/// counts as both: the next read or write tells.
+/// The operations that are possible without waiting; neither, if the deadline passed first. An error or the end of the
+/// stream counts as both: the next read or write reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Reading.
@@ -67,7 +67,7 @@ impl Stream {
         UnixStream::pair().map(|(one, other)| (Stream::Unix(one), Stream::Unix(other)))
     }
 
-    /// Connects; the stream is nonblocking. Nothing of it takes longer than the deadline.
+    /// Connects; the stream is nonblocking. All of it is limited by the deadline.
     pub fn connect(address: &Address, tuning: &SocketOptions, deadline: Instant) -> io::Result<Stream> {
         let stream = match address {
             Address::Unix(path) => loop {
@@ -87,12 +87,12 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Whether both ends are on the same host for certain.
+    /// Whether both ends are certainly on the same host.
     pub fn is_local(&self) -> bool {
         matches!(self, Stream::Unix(_))
     }
 
-    /// Whether reading and writing give `WouldBlock` rather than wait.
+    /// Sets whether reading and writing return `WouldBlock` rather than wait.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
@@ -100,7 +100,7 @@ impl Stream {
         }
     }
 
-    /// Sets it up for requests and replies.
+    /// Sets the options for requests and replies.
     pub fn tune(&self, tuning: &SocketOptions) -> io::Result<()> {
         let set = |level, name, value: u128| {
             let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
@@ -130,7 +130,7 @@ impl Stream {
         }
     }
 
-    /// Reads some bytes into several places, in their order; 0 at the end of the stream.
+    /// Reads some bytes into several buffers, in their order; 0 at the end of the stream.
     pub fn read_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
             Stream::Unix(stream) => (&*stream).read_vectored(slices),
@@ -138,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// Writes some bytes from several places, in their order. Never raises `SIGPIPE`.
+    /// Writes some bytes from several buffers, in their order. Never raises `SIGPIPE`.
     pub fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         sys::send(self.as_fd(), slices)
     }
@@ -148,7 +148,7 @@ impl Stream {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Gives the other side a descriptor (with one byte of the stream). Only on Unix streams.
+    /// Sends a descriptor (with one byte of the stream). Only on Unix streams.
     pub fn send_descriptor(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         match self {
             Stream::Unix(_) => sys::send_descriptor(self.as_fd(), MARK, descriptor),
@@ -156,7 +156,7 @@ impl Stream {
         }
     }
 
-    /// The descriptor that the other side sends next; what else comes is `InvalidData`. Only on Unix streams.
+    /// Receives the descriptor that the other side sends next; anything else is `InvalidData`. Only on Unix streams.
     pub fn receive_descriptor(&self) -> io::Result<OwnedFd> {
         if !self.is_local() {
             return Err(io::ErrorKind::Unsupported.into());
@@ -168,7 +168,7 @@ impl Stream {
         }
     }
 
-    /// The user at the other end, where the system knows: of a Unix stream.
+    /// The user at the other end, where the system knows it: of a Unix stream.
     pub fn peer_user(&self) -> io::Result<Option<u32>> {
         match self {
             Stream::Unix(_) => sys::peer(self.as_fd()).map(|(user, _)| Some(user)),
@@ -176,7 +176,7 @@ impl Stream {
         }
     }
 
-    /// The process at the other end, likewise; 0 is one that is not to be seen from here.
+    /// The process at the other end, likewise; 0 is one that is not visible from here.
     pub fn peer_process(&self) -> io::Result<Option<u32>> {
         match self {
             Stream::Unix(_) => sys::peer(self.as_fd()).map(|(_, process)| Some(process)),
@@ -192,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// Waits until something can be done, or the deadline has passed.
+    /// Waits until an operation is possible, or the deadline has passed.
     pub fn wait(&self, interest: Interest, deadline: Instant) -> io::Result<Ready> {
         let events = match interest {
             Interest::Read => libc::POLLIN,
@@ -220,14 +220,13 @@ impl AsRawFd for Stream {
     }
 }
 
-/// The time that is left, or that none is.
+/// The remaining time, or an error if there is none.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Tries every address of the host in turn; the last error if none answers.
-/// The addresses of a host. A name is looked up by a thread of its own, since that takes as long as it takes.
+/// Looks up the addresses of a host. A thread of its own does it, since the duration of a lookup is not limited.
 pub fn look_up(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);

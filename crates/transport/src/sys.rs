@@ -1,7 +1,7 @@
 //! System calls that the standard library does not offer.
 //!
-//! Sending is always `sendmsg` with `MSG_NOSIGNAL`: the library lives in programs of others, where a write to
-//! a closed socket would end the program by `SIGPIPE`.
+//! Sending always uses `sendmsg` with `MSG_NOSIGNAL`: the library runs in programs of others, where a write to a closed
+//! socket would end the program by `SIGPIPE`.
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice};
@@ -23,7 +23,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Has a function called in children that this process forks, by the thread that comes back from `fork` there.
+/// Registers a function that runs in forked children of this process, in the thread that returns from `fork` there.
 pub fn at_fork(child: fn()) {
     static CHILD: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "C" fn run() {
@@ -37,7 +37,7 @@ pub fn at_fork(child: fn()) {
     let _ = unsafe { libc::pthread_atfork(None, None, Some(run)) };
 }
 
-/// Makes a descriptor one of `/dev/null`, or closes it. For children of a process with several threads.
+/// Replaces a descriptor by one of `/dev/null`, or closes it. For children of a process with several threads.
 pub fn make_null(descriptor: RawFd) {
     // SAFETY: the name is a C string; the other calls have no memory involved. All may be called in such children.
     unsafe {
@@ -72,7 +72,7 @@ pub fn fresh_client() -> io::Result<ClientId> {
     Ok(ClientId(bytes.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))))
 }
 
-/// Memory for one descriptor as ancillary data, aligned as the system wants it.
+/// Memory for one descriptor as ancillary data, with the alignment of the system.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -84,7 +84,7 @@ fn message(slices: *const IoSlice<'_>, count: usize) -> libc::msghdr {
     message
 }
 
-/// Sends bytes; how many went.
+/// Sends bytes; returns the number sent.
 pub fn send(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let message = message(slices.as_ptr(), slices.len());
     send_message(socket, &message)
@@ -120,7 +120,7 @@ pub fn send_descriptor(socket: BorrowedFd<'_>, mark: u8, descriptor: BorrowedFd<
     }
 }
 
-/// Receives one byte and the descriptors that came with it: `None` at the end of the stream.
+/// Receives one byte and its descriptors: `None` at the end of the stream.
 pub fn receive_descriptors(socket: BorrowedFd<'_>) -> io::Result<Option<(u8, Vec<OwnedFd>)>> {
     let mut byte = [0u8];
     let mut control = Control([0; 64]);
@@ -156,7 +156,7 @@ pub fn receive_descriptors(socket: BorrowedFd<'_>) -> io::Result<Option<(u8, Vec
     Ok((received == 1).then_some((byte[0], descriptors)))
 }
 
-/// The user and the process at the other end of a Unix socket; process 0 is one that is not to be seen from here.
+/// The user and the process at the other end of a Unix socket; process 0 is one that is not visible from here.
 pub fn peer(socket: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = mem::size_of::<libc::ucred>() as libc::socklen_t;
@@ -186,8 +186,7 @@ pub fn set_option(
     Ok(())
 }
 
-/// Waits until one of the events (`POLLIN`, `POLLOUT`) is there: what is there, 0 when the deadline has
-/// passed.
+/// Waits until one of the events (`POLLIN`, `POLLOUT`) occurs: returns those that have, 0 when the deadline has passed.
 pub fn wait(socket: BorrowedFd<'_>, events: libc::c_short, deadline: Instant) -> io::Result<libc::c_short> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -205,7 +204,7 @@ pub fn wait(socket: BorrowedFd<'_>, events: libc::c_short, deadline: Instant) ->
     }
 }
 
-/// A nonblocking socket that is connected to a Unix path. `WouldBlock`: too many are waiting there already.
+/// Returns a nonblocking socket that is connected to a Unix path. `WouldBlock`: too many connections wait there already.
 pub fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     let bytes = path.as_os_str().as_bytes();
     // SAFETY: a sockaddr_un is integers; all zeros is an empty one.

@@ -1,10 +1,9 @@
-//! Tries every way in which a few threads can get in each other's way (tests only).
+//! Explores every interleaving of a few threads (tests only).
 //!
-//! The threads run one at a time. At each [`point`] (every access to a shared word) the one that runs may
-//! have to let another go on. A run follows a list of such choices; afterwards the last choice that has an
-//! alternative is changed, until there is none. Since the words are sequentially consistent, this is all that
-//! can happen. To keep the number of runs in bounds, a thread is stopped in the middle only so many times in
-//! a run.
+//! The threads run one at a time. At each [`point`] (every access to a shared word) the running thread may have to let
+//! another continue. A run follows a list of such choices; afterwards the last choice that has an alternative is changed,
+//! until there is none. Since the words are sequentially consistent, this covers everything that can happen. To bound the
+//! number of runs, a thread is stopped in the middle only a limited number of times in a run.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,12 +31,12 @@ thread_local!(static SELF: RefCell<Option<(Arc<Turns>, usize)>> = const { RefCel
 
 static STEPS_TO_LIVE: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// This process ends, as if it was killed, at its so-manieth step.
+/// This process ends, as if it were killed, at this step.
 pub(crate) fn die_at(step: u32) {
     STEPS_TO_LIVE.store(step, Ordering::Relaxed);
 }
 
-/// Another thread of the run may go on from here.
+/// Another thread of the run may continue here.
 pub(crate) fn point() {
     let steps = STEPS_TO_LIVE.load(Ordering::Relaxed);
     if steps != u32::MAX {
@@ -54,7 +53,7 @@ pub(crate) fn point() {
 }
 
 impl Turns {
-    /// Chooses who runs next.
+    /// Chooses the thread that runs next.
     fn pass(&self, me: usize, over: bool) {
         let mut plan = self.plan.lock().unwrap();
         plan.over[me] = over;
@@ -93,8 +92,8 @@ impl Turns {
     }
 }
 
-/// Makes a stage with `set`, runs all of `actors` on it at once, and checks with `check`: again and again,
-/// once for each order of their steps with at most `stops` stops. What comes back is the number of runs.
+/// Creates a scene with `set`, runs all of `actors` on it at once, and checks with `check`: again and again, once for each
+/// order of their steps with at most `stops` stops. Returns the number of runs.
 pub(crate) fn every_order<S: Sync>(
     stops: usize,
     set: impl Fn() -> S,
@@ -137,7 +136,7 @@ pub(crate) fn every_order<S: Sync>(
     unreachable!("there is a last run")
 }
 
-/// Lets the others go on, also if this thread panics.
+/// Lets the others continue, also if this thread panics.
 struct Leave(Arc<Turns>, usize);
 
 impl Drop for Leave {

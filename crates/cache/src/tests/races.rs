@@ -26,7 +26,7 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(format!("/dev/shm/pario-cache-{name}-{}-{number}", std::process::id()))
 }
 
-/// A pool of one slot, clients that have mapped it, and what happened.
+/// A pool of one slot, clients that have mapped it, and a record of events.
 struct Stage {
     pool: Pool,
     clients: Vec<PoolMapping>,
@@ -296,7 +296,7 @@ fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
             assert_eq!((stage.pool.counters().dirty, stage.pool.dirty()), (0, 0));
         },
     );
-    // Also neither: a client that fails is seen for a moment.
+    // Neither is possible, too: a failing client is visible for a moment.
     assert_eq!(outcomes.into_inner().unwrap().len(), 4);
 }
 
@@ -331,7 +331,7 @@ fn a_loan_is_renewed_when_it_has_ended() {
     });
 }
 
-/// What a server does at its end, however long it waits for clients.
+/// The steps of a server at its end, however long it waits for clients.
 fn retire(stage: &Stage) {
     stage.flush();
     stage.pool.close();
@@ -340,8 +340,8 @@ fn retire(stage: &Stage) {
     stage.server_did.store(true, Ordering::Relaxed);
 }
 
-/// Whether a write counts is one thing to its writer and to the store: after all orders of the writer's steps and the
-/// server's, the number of outcomes.
+/// Writer and store agree on whether a write is accepted: returns the number of outcomes after all orders of the writer's
+/// steps and the server's.
 fn a_write_counts_or_not(set: impl Fn() -> Stage, write: impl Fn(&Stage) -> Option<u8> + Sync) -> usize {
     let writer = |stage: &Stage| {
         if let Some(byte) = write(stage) {
@@ -411,7 +411,7 @@ fn a_pool_that_is_kept_after_all_takes_writes_again() {
     assert_eq!(stage.stored.lock().unwrap()[100], b'x');
 }
 
-/// The server of the crash test: writes blocks and stores them, until it is killed. Says what it has done.
+/// The server of the crash test: it writes blocks and stores them, until it is killed, and prints what it has done.
 fn script(at: &std::path::Path) {
     let geometry = Geometry { block: BLOCK as u32, slots: 3, ledgers: 2 };
     let pool = Pool::create(&at.with_extension("pool"), geometry, identity()).unwrap();
@@ -467,7 +467,7 @@ fn run_as_child(told: &str) {
     script(std::path::Path::new(at));
 }
 
-/// What the child said it had done when it was killed at a step, and whether it came to its end.
+/// Returns the output of the child that was killed at a step, and whether it reached its end.
 fn run_child(step: u32, at: &std::path::Path) -> (Vec<String>, bool) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
@@ -494,12 +494,12 @@ fn a_server_killed_at_any_step_leaves_all_that_was_written() {
     for step in 0.. {
         let at = path("crash");
         let (said, ended) = run_child(step, &at);
-        // Per block: the last version that was written for sure, and one that may have been begun.
+        // Per block: the last version that was certainly written, and one that may have been begun.
         let mut sure = [0u8; 4];
         let mut begun = [0u8; 4];
         for line in &said {
             let words: Vec<&str> = line.split(' ').collect();
-            // The harness's own words may stand before ours in a line.
+            // The harness's own output may precede ours in a line.
             let Some(start) = words.iter().position(|word| word.ends_with("begin") || *word == "end") else {
                 continue;
             };
@@ -517,7 +517,7 @@ fn a_server_killed_at_any_step_leaves_all_that_was_written() {
                 assert_eq!(pool.counters().dirty, 0);
                 pool.discard().unwrap();
             }
-            // Killed before the pool was one.
+            // It was killed before the pool was complete.
             Err(_) => {
                 assert_eq!(begun, [0; 4]);
                 std::fs::remove_file(at.with_extension("new")).unwrap_or(());

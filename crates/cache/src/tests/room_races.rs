@@ -1,8 +1,8 @@
-//! Writers against a flusher and a server that runs out of room, in every order of their steps: everything that counts
-//! can be stored.
+//! Writers against a flusher and a server that runs out of space, in every order of their steps: every accepted write can
+//! be stored.
 //!
-//! The store of these tests is a number of blocks that it has room for. A reservation takes one of them, a flush uses a
-//! reservation up, and one without a reservation fails once there is no room.
+//! The store of these tests is a number of blocks for which it has space. A reservation takes one of them, a flush uses a
+//! reservation up, and one without a reservation fails once there is no space.
 
 use crate::geometry::{Geometry, PoolIdentity};
 use crate::mapping::PoolMapping;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 const BLOCK: usize = 4096;
 const FILE: FileId = FileId(1);
 
-/// What the store has room for: versions of the one block that there is.
+/// The space of the store: versions of the only block.
 #[derive(Default)]
 struct Room {
     free: u32,
@@ -30,9 +30,9 @@ struct Stage {
     place: SlotRef,
     room: Mutex<Room>,
     stored: Mutex<Vec<u8>>,
-    /// The client's write counts.
+    /// The client's write is accepted.
     counts: AtomicBool,
-    /// The client was told that there is no room.
+    /// The client was told that there is no space.
     refused: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ impl Stage {
         }
     }
 
-    /// Whether there is room for the block's next version.
+    /// Whether there is space for the block's next version.
     fn reserve(&self) -> bool {
         let mut room = self.room.lock().unwrap();
         if room.reserved == 0 && room.free > 0 {
@@ -81,7 +81,7 @@ impl Stage {
         room.reserved > 0
     }
 
-    /// What the server does when a client asks for the block, to modify it.
+    /// The server's reaction when a client requests the block, to modify it.
     fn acquire(&self) -> bool {
         let Lookup::Hit(pin) = self.pool.get(FILE, 0) else { return false };
         if pin.has_room() {
@@ -95,20 +95,20 @@ impl Stage {
         true
     }
 
-    /// The client writes, and notes whether it was told that the write counts.
+    /// The client writes, and records whether the write was accepted.
     fn attempt(&self, byte: u8) {
         let written = self.client.pin(self.place, FILE, 0).map(|guard| guard.write(0, &[byte; BLOCK]));
         self.counts.fetch_or(written.is_ok_and(|written| written.is_ok()), Ordering::Relaxed);
     }
 
-    /// The client fills the block that it was lent.
+    /// The client fills the lent block.
     fn fill(&self, byte: u8) {
         let Ok(mut pending) = self.client.claim(self.place, FILE, 0) else { return };
         pending.write(0, &[byte; BLOCK]);
         self.counts.fetch_or(pending.publish(BLOCK as u32) == Ok(()), Ordering::Relaxed);
     }
 
-    /// Stores what is dirty, if there is room. A new version takes room also if the block was stored before.
+    /// Stores the dirty block, if there is space. A new version takes space also if the block was stored before.
     fn flush(&self) {
         for flush in self.pool.next_dirty(1) {
             let mut bytes = vec![0; flush.end() as usize];
@@ -122,7 +122,7 @@ impl Stage {
         }
     }
 
-    /// There is no longer room for everything: it is reserved for what counts.
+    /// There is no longer space for everything: it is reserved for accepted writes.
     fn run_short(&self) {
         for (file, block) in self.pool.set_plenty(false) {
             if self.reserve() {
@@ -131,7 +131,7 @@ impl Stage {
         }
     }
 
-    /// A write that did not count is repeated after the server was asked. In the end everything is stored that counts.
+    /// A refused write is repeated after a request to the server. In the end all accepted writes are stored.
     fn check(self, byte: u8) -> (bool, bool) {
         if !self.counts.load(Ordering::Relaxed) && self.acquire() {
             self.attempt(byte);
@@ -148,7 +148,7 @@ impl Stage {
     }
 }
 
-/// A version of the block is dirty when the client writes another. The server stores, grants room if there is some, and
+/// A version of the block is dirty when the client writes another. The server stores, grants space if there is some, and
 /// stores again.
 #[test]
 fn a_write_counts_only_if_it_can_be_stored() {
@@ -178,12 +178,12 @@ fn a_write_counts_only_if_it_can_be_stored() {
     let outcomes = outcomes.into_inner().unwrap();
     let some = |free, counts| outcomes.iter().any(|(room, (counted, _))| (*room, *counted) == (free, counts));
     assert!(!some(0, true) && some(0, false), "{outcomes:?}");
-    // With room for one version it depends on whether the first was stored before.
+    // With space for one version it depends on whether the first was stored before.
     assert!(some(1, true) && some(1, false), "{outcomes:?}");
     assert!(some(3, true) && !some(3, false), "{outcomes:?}");
 }
 
-/// There is room for everything until there is not, while a client writes and the flusher works.
+/// There is space for everything until there is not, while a client writes and the flusher works.
 #[test]
 fn what_counted_while_there_was_plenty_can_be_stored() {
     for lent in [false, true] {
@@ -205,7 +205,7 @@ fn what_counted_while_there_was_plenty_can_be_stored() {
     }
 }
 
-/// A lent block that room is reserved for counts whenever it is published.
+/// A lent block with reserved space is accepted whenever it is published.
 #[test]
 fn a_lent_block_has_its_room() {
     every_order(

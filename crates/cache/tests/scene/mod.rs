@@ -12,7 +12,7 @@ pub const BLOCK: u32 = 4096;
 
 pub const WHO: PoolIdentity = PoolIdentity { partition: PartitionId(77), server: ServerId(3) };
 
-/// A directory in memory that goes away with this.
+/// A directory in memory that is removed when this value is dropped.
 pub struct Dir(PathBuf);
 
 impl Dir {
@@ -69,7 +69,7 @@ impl Store {
         flush.copy_to(&mut bytes[start..end]);
     }
 
-    /// Copies a block out; what comes back is how much of it there is.
+    /// Copies a block out; returns its number of bytes.
     pub fn read(&self, file: FileId, block: u64, to: &mut [u8]) -> u32 {
         let files = self.0.lock().unwrap();
         let bytes = files.get(&file).map_or(&[][..], |bytes| bytes);
@@ -87,8 +87,7 @@ impl Store {
     }
 }
 
-/// A block with what the store has of it, as a server would get it; `None` if it is busy, or all slots are
-/// pinned.
+/// Returns a block filled from the store, as a server does; `None` if it is busy, or all slots are pinned.
 pub fn load(pool: &Pool, store: &Store, file: FileId, block: u64) -> Option<Pin> {
     loop {
         match pool.get(file, block) {

@@ -15,7 +15,7 @@ use crate::support::{
 const FILE: FileId = FileId(3);
 const LARGE: usize = 8 << 20;
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from offset to offset.
 fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i + seed) ^ ((i + seed) >> 8) ^ ((i + seed) >> 16)) as u8).collect()
 }
@@ -94,8 +94,8 @@ fn replies_come_in_the_order_of_the_requests() {
     });
 }
 
-/// The server writes replies that nobody reads, and so does not read what the client writes: without reading
-/// aside both would wait for ever.
+/// The server writes replies that the client does not read, and so does not read the client's requests: without early
+/// reading both would wait for ever.
 #[test]
 fn much_both_ways_at_once_does_not_get_stuck() {
     on_all(Server::serve_memory, |_, mut connection| {
@@ -197,7 +197,7 @@ fn a_client_finds_a_server_by_its_address() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// However the bytes of replies are cut on their way, the client sees the same.
+    /// However the bytes of replies are divided on their way, the client sees the same.
     #[test]
     fn cuts_are_not_seen(
         sizes in prop::collection::vec(0usize..300, 1..6),

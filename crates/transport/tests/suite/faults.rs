@@ -24,7 +24,7 @@ fn write_large() -> Request {
     }
 }
 
-/// Reads once; the error, after which the connection must be dead.
+/// Reads once; returns the error, after which the connection must be dead.
 fn read_fails(connection: &mut Connection) -> Error {
     let mut back = [0; LEN];
     let into = &mut [IoSliceMut::new(&mut back)];
@@ -60,7 +60,7 @@ fn a_server_that_dies_in_mid_request_is_noticed() {
     let data = vec![1; LARGE];
     on_all(
         |server| {
-            // Gets some of it and goes.
+            // It receives some of it and closes the connection.
             server.stream.read(&mut [0; 10000]).expect("some bytes");
         },
         |_, mut connection| {
@@ -126,7 +126,7 @@ fn a_reply_that_trickles_in_is_late() {
     );
 }
 
-/// What the client makes of these bytes as an answer to its request.
+/// Returns the client's result for these bytes as a reply to its request.
 fn answered_with(bytes: Vec<u8>) -> Vec<Error> {
     let errors = std::cell::RefCell::new(Vec::new());
     on_all(

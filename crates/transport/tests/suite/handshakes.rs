@@ -13,7 +13,7 @@ use crate::support::{Medium, Server, at_once, config, file_with, hello, secret, 
 
 type Met = Result<(Connection, Welcome, Option<OwnedFd>), Error>;
 
-/// A client and a server meet: what the client gets, and what the server does.
+/// A client and a server connect: returns the client's result, and the server's.
 fn meet<T: Send>(
     medium: Medium,
     hello: Hello,
@@ -113,7 +113,7 @@ fn without_the_secret_neither_side_goes_on() {
         let error = refused(met);
         assert!(matches!(error, Error::WrongSecret { .. }) && error.kind() == ErrorKind::Access, "{error}");
         assert!(matches!(ended, Err(None)));
-        // A server that does not know it does not get a proof out of the client either.
+        // A server that does not know the secret does not get a proof from the client either.
         let other = Arc::new(HandshakeConfig { secret: Secret::new([1; 32]), ..(*config()).clone() });
         let (met, ended) = meet(medium, hello(), &secret(), |server| server.shake_hands(other));
         assert!(matches!(refused(met), Error::WrongSecret { .. }));
@@ -145,7 +145,7 @@ fn another_version_is_told_so() {
         let Err(Some(error)) = Server::new(far).shake_hands(config()) else { panic!("accepted") };
         assert_eq!(error.kind(), ErrorKind::Protocol);
         assert!(error.to_string().contains(&format!("version {}", VERSION + 8)), "{error}");
-        // And a client of ours understands a server of the future.
+        // This client also understands a server of a later version.
         let (met, ()) = meet(medium, hello(), &secret(), |server| {
             let text = "you are old".to_owned();
             let mut bytes = Greeting::Refused(HandshakeRefusal { kind: ErrorKind::Protocol, text }).encode();
@@ -165,7 +165,7 @@ fn garbage_is_no_handshake() {
         near.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let ended = Server::new(far).shake_hands(config());
         assert!(matches!(ended, Err(Some(Error::Malformed { .. }))));
-        // To somebody else's protocol there is nothing to say.
+        // A peer of another protocol gets no reply.
         assert_eq!(near.stream.read(&mut [0; 10]).unwrap_or(0), 0);
 
         let (met, ()) = meet(medium, hello(), &secret(), |server| {

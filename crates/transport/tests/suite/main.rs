@@ -1,4 +1,4 @@
-//! One suite for every way in which two processes can be connected: Unix sockets, TCP, within a process.
+//! One suite for every kind of connection between two processes: Unix sockets, TCP, within a process.
 
 mod calls;
 mod faults;

@@ -1,4 +1,4 @@
-//! Records, large and small, in whatever pieces they come, and wherever their bytes are wanted.
+//! Records, large and small, received in any pieces, to any destination.
 
 use std::io::ErrorKind::WouldBlock;
 
@@ -27,7 +27,7 @@ fn sealed(sealer: &mut RecordSealer, bytes: &[u8], sizes: &[usize]) -> Vec<u8> {
     records
 }
 
-/// What a reader makes of bytes that come in such pieces, if it asks for so many bytes at a time.
+/// Returns the output of a reader for bytes that arrive in such pieces, if it requests so many bytes at a time.
 fn received(opener: RecordOpener, raw: &[u8], cuts: &[usize], wants: &[usize]) -> (Vec<u8>, bool) {
     let (near, far) = Stream::pair().expect("a pair");
     far.set_nonblocking(true).expect("a socket");
@@ -74,7 +74,7 @@ proptest! {
         encrypted: bool,
         bit: prop::sample::Index,
     ) {
-        // Else a few bytes at a time take too long.
+        // Otherwise a few bytes at a time take too long.
         let cuts: Vec<usize> = cuts.iter().map(|cut| (*cut).max(len / 200)).collect();
         let protection = if encrypted { Protection::Encrypted } else { Protection::Authenticated };
         let bytes: Vec<u8> = (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
@@ -86,7 +86,7 @@ proptest! {
         raw[bit / 8] ^= 1 << (bit % 8);
         let (got, tampered) = received(ends(protection).1, &raw, &cuts, &wants);
         prop_assert!(bytes.starts_with(&got) && got.len() < bytes.len());
-        // A length that grew makes it wait for more than there is.
+        // A larger length makes it wait for more than there is.
         prop_assert!(tampered || bytes.len() - got.len() < MAX_RECORD + RECORD_HEAD + TAG);
     }
 }

@@ -1,4 +1,4 @@
-//! Both ends of a connection in one test: the client is what is tested, the server is plain and blocking.
+//! Both ends of a connection in one test: the client is tested, the server is plain and blocking.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub enum Medium {
 impl Medium {
     pub const ALL: [Medium; 4] = [Medium::Unix, Medium::Tcp, Medium::Encrypted, Medium::InProcess];
 
-    /// Where a listener of this kind may be.
+    /// An address for a listener of this kind.
     pub fn address(self, directory: &Directory) -> Address {
         match self {
             Medium::Tcp | Medium::Encrypted => Address::Tcp("127.0.0.1".into(), 0),
@@ -50,13 +50,13 @@ impl Medium {
 }
 
 impl Medium {
-    /// What a server there checks.
+    /// The values that a server there checks.
     pub fn config(self) -> Arc<HandshakeConfig> {
         Arc::new(HandshakeConfig { encryption: self == Medium::Encrypted, ..(*config()).clone() })
     }
 }
 
-/// A directory that goes with the test.
+/// A directory that is removed after the test.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -81,12 +81,12 @@ pub fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// One that is.
+/// A deadline that is meant to pass.
 pub fn at_once() -> Instant {
     Instant::now() + Duration::from_millis(30)
 }
 
-/// Who has connected, as soon as the listener knows.
+/// Accepts a connection, as soon as there is one.
 pub fn accepted(listener: &Listener) -> Stream {
     let deadline = soon();
     while Instant::now() < deadline {
@@ -136,7 +136,7 @@ pub fn envelope(id: u64) -> Envelope {
 pub struct Server {
     pub stream: Stream,
     decoder: FrameDecoder,
-    /// Once it has let the client in.
+    /// The connection after the client is accepted.
     records: Option<(RecordSealer, RecordReader)>,
 }
 
@@ -146,12 +146,12 @@ impl Server {
         Server { stream, decoder: FrameDecoder::new(), records: None }
     }
 
-    /// The handshake up to the welcome: who is there, or what became of it.
+    /// The handshake up to the welcome: returns the client, or the failure.
     pub fn shake_hands(&self, config: Arc<HandshakeConfig>) -> Result<Box<AcceptedClient>, Option<Error>> {
         self.shake_hands_with(config, self.stream.peer_user().expect("known"))
     }
 
-    /// The same, with what the server believes about the peer's user.
+    /// The same, with the peer's user as the server sees it.
     pub fn shake_hands_with(
         &self,
         config: Arc<HandshakeConfig>,
@@ -203,7 +203,7 @@ impl Server {
         self.write(&records);
     }
 
-    /// Writes all, or as much as a peer takes that goes away.
+    /// Writes all bytes, or as many as a peer takes that closes the connection.
     pub fn write(&self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -279,7 +279,7 @@ pub fn reply_bytes(envelope: Envelope, reply: &Reply, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// A client that is let in, and what a server does with it meanwhile, on every medium.
+/// A client that is accepted, and the work of a server meanwhile, on every medium.
 pub fn on_all(server: impl Fn(Server) + Sync, client: impl Fn(Medium, Connection)) {
     for medium in Medium::ALL {
         eprintln!("{medium:?}");
