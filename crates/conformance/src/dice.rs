@@ -1,5 +1,8 @@
 //! Random numbers from a seed.
 
+use std::ops::Range;
+use std::time::Duration;
+
 /// A source of numbers (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
@@ -38,6 +41,13 @@ impl Dice {
     /// One of these.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())]
+    }
+
+    /// Sleeps for a random number of milliseconds of this range: faults happen at arbitrary moments, and no assertion depends on
+    /// which moment it is.
+    pub fn pause(&mut self, milliseconds: Range<u64>) {
+        let within_us = (milliseconds.end - milliseconds.start) * 1000;
+        std::thread::sleep(Duration::from_micros(milliseconds.start * 1000 + self.below(within_us)));
     }
 
     /// So many random bytes.

@@ -10,6 +10,7 @@
 
 mod build;
 pub mod dice;
+mod eventually;
 mod files;
 mod gate;
 mod host;
@@ -24,6 +25,7 @@ mod stats;
 pub mod torture;
 
 pub use build::{SourceKind, compile, compile_text};
+pub use eventually::eventually;
 pub use files::{Scratch, same_bytes, same_directory, same_file, scratch};
 pub use host::{BOTH, HostMpi};
 pub use hosts::Hosts;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use crate::eventually;
 use crate::files::scratch;
 
 const MARK: &str = "PARIO_TEST_RUN";
@@ -80,14 +81,12 @@ fn wait(mut child: Child, timeout: Duration) -> Option<ExitStatus> {
 /// How many processes of a run are still there a while after its launcher, which may have just told them to
 /// end.
 fn outlived(mark: &str) -> usize {
-    let start = Instant::now();
-    loop {
-        let left = marked(mark).len();
-        if left == 0 || start.elapsed() > GRACE {
-            return left;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut left = 0;
+    let _ = eventually(GRACE, || {
+        left = marked(mark).len();
+        left == 0
+    });
+    left
 }
 
 /// Kills what is left of a run, and what that forks meanwhile.

@@ -13,8 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use pario_conformance::{
-    BOTH, HostMpi, Output, ProgramRun, RunStatus, Scratch, SourceKind, TmpfsMount, compile, execute, pario,
-    scratch, workspace_dir,
+    BOTH, HostMpi, Output, ProgramRun, RunStatus, Scratch, SourceKind, TmpfsMount, compile, eventually,
+    execute, pario, scratch, workspace_dir,
 };
 use table::{all_hold, program};
 
@@ -119,14 +119,11 @@ fn in_shared_memory() -> HashSet<String> {
 /// What has come there since and stays: other programs' names come and go.
 fn left_in_shared_memory(before: &HashSet<String>) -> Vec<String> {
     let mut left: Vec<String> = in_shared_memory().difference(before).cloned().collect();
-    for _ in 0..200 {
-        if left.is_empty() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    let _ = eventually(Duration::from_secs(2), || {
         let now = in_shared_memory();
         left.retain(|name| now.contains(name));
-    }
+        left.is_empty()
+    });
     left
 }
 

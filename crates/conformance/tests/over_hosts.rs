@@ -7,11 +7,12 @@ mod pattern;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_conformance::partition::{NAME, Site, TestPartition};
 use pario_conformance::{
-    HostMpi, Hosts, Output, ProgramRun, Scratch, SourceKind, compile, same_bytes, scratch, workspace_dir,
+    HostMpi, Hosts, Output, ProgramRun, Scratch, SourceKind, compile, eventually, same_bytes, scratch,
+    workspace_dir,
 };
 use pattern::{PLAIN, Setting, compare_placed};
 
@@ -114,14 +115,7 @@ fn cut_run(
 
 /// Waits for what a program says by a file; whether it came.
 fn heard(dir: &Scratch, name: &str) -> bool {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !dir.join(name).exists() {
-        if Instant::now() >= until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
+    eventually(Duration::from_secs(60), || dir.join(name).exists())
 }
 
 fn say(dir: &Scratch, name: &str) {

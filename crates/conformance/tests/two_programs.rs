@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use pario_conformance::partition::{NAME, Site, TestPartition};
 use pario_conformance::{
-    HostMpi, ProgramRun, Scratch, SourceKind, compile, same_bytes, scratch, workspace_dir,
+    HostMpi, ProgramRun, Scratch, SourceKind, compile, eventually, same_bytes, scratch, workspace_dir,
 };
 
 const ROUNDS: usize = 40;
+
+/// The most that a run may take.
+const SECONDS: u64 = 30;
 
 const CLIENTS: &str = "pario_strategy=client-directed";
 const FEW_BLOCKS: &str = "pario_strategy=client-directed;pario_tier1_size=64k";
@@ -30,7 +33,7 @@ fn one(
     let run = ProgramRun::new(host, 2, program).arg(format!("pario:{NAME}/file")).arg(dir.path());
     let run = run.args([number.to_string(), seed.to_string(), ROUNDS.to_string()]);
     let site = Site { partition, hints, nodes: &[] };
-    run.preload(true).timeout(30).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
+    run.preload(true).timeout(SECONDS).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
 }
 
 /// Looks at the file whenever the programs wait for that, until they are over; how often it was.
@@ -38,11 +41,11 @@ fn look_on(partition: &TestPartition, dir: &Scratch, are_over: &AtomicBool) -> u
     let mut looks = 0;
     for round in (4..ROUNDS).step_by(5) {
         let expected = dir.join(format!("expect.{round}"));
-        while !expected.exists() {
-            if are_over.load(Ordering::Relaxed) {
-                return looks;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        // The programs end before this limit.
+        let limit = Duration::from_secs(2 * SECONDS);
+        let _ = eventually(limit, || expected.exists() || are_over.load(Ordering::Relaxed));
+        if !expected.exists() {
+            return looks;
         }
         let found = partition.cat("/file");
         let expected = fs::read(&expected).expect("it has been written");

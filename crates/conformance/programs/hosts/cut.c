@@ -111,6 +111,7 @@ static void goes_on(const char *path)
         MUST(MPI_Bcast(&cut, 1, MPI_INT, 0, MPI_COMM_WORLD));
         MUST(MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD));
         rounds += cut;
+        /* Leaves the core to the program that is cut off. */
         usleep(20000);
     } while (!over);
     MUST(MPI_File_close(&f));

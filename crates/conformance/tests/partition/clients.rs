@@ -5,7 +5,6 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use pario::{OpenOptions, Partition};
 use pario_types::{FileId, ServerId};
@@ -93,7 +92,7 @@ fn killed_clients_leave_nothing() {
         for round in 0..4 {
             let children: Vec<Child> = (0..3).map(|i| start(&site, round * 3 + i, dice.next())).collect();
             for mut child in children {
-                std::thread::sleep(Duration::from_millis(dice.below(120)));
+                dice.pause(0..120);
                 child.kill().expect("it runs");
                 child.wait().expect("it can be waited for");
             }

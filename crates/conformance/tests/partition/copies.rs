@@ -188,7 +188,7 @@ fn writers_of_the_same_bytes_leave_equal_copies() {
             let killer = scope.spawn(move || {
                 let mut killed = [0; 3];
                 while !over.load(Ordering::Acquire) {
-                    std::thread::sleep(Duration::from_millis(20 + killers.below(200)));
+                    killers.pause(20..220);
                     let server = killers.index(3);
                     // A supervisor gives up on a server that dies too often.
                     if killed[server] < 3 {

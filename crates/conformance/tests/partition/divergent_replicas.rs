@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use pario::{File, OpenOptions, Partition, PlacementMap, ServerId};
 
@@ -97,7 +96,7 @@ fn writers_are_killed(dice: &mut Dice, times: u32, then: impl Fn(&Site)) {
     let mut torn = 0;
     for _ in 0..MOST_ROUNDS {
         let mut writers = [start(&site, dice.next()), start(&site, dice.next())];
-        std::thread::sleep(Duration::from_millis(dice.below(40)));
+        dice.pause(0..40);
         for writer in &mut writers {
             writer.kill().and_then(|()| writer.wait().map(drop)).expect("it runs");
         }

@@ -10,7 +10,7 @@ use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::site::{Shape, Site};
-use super::{soon, try_seeds};
+use super::{soon, try_seeds, within};
 
 const BLOCK: usize = 64 << 10;
 
@@ -100,9 +100,9 @@ fn what_was_accepted_can_be_stored_on_a_full_disk() {
                     scope.spawn(move || scribble(&client, &format!("/file{i}"), *seed, is_full))
                 })
                 .collect();
-            while !is_full.load(Ordering::Relaxed) && !writers.iter().all(|writer| writer.is_finished()) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            within(Duration::from_secs(120), "storage is full, or all is written", || {
+                is_full.load(Ordering::Relaxed) || writers.iter().all(|writer| writer.is_finished())
+            });
             site.kill(ServerId(1));
             writers.into_iter().map(|writer| writer.join().expect("a writer")).collect()
         });
@@ -169,6 +169,7 @@ fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
         assert_eq!(written.map_err(|error| error.kind()), Err(ErrorKind::NoSpace));
     }
     let status = client.status(ServerId(0)).expect("it answers");
+    // The flusher retries at a limited rate, so the limit grows with the time that the loop took.
     let (tries, most) = (status.storage.flush_errors - before, 100.0 + 50.0 * begun.elapsed().as_secs_f64());
     assert!((tries as f64) < most, "the store was tried {tries} times");
     assert!(status.traffic.errors >= 300 && status.last_errors[0].contains("No space left"), "{status:?}");
@@ -184,6 +185,7 @@ fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
         let down = site.try_pario(&["down", "trial"]);
         let words = String::from_utf8_lossy(&down.stderr).into_owned();
         assert!(!down.status.success() && words.contains("cannot be stored"), "{words}");
+        // A generous limit: `down` does not wait for room.
         assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     }
     fs::remove_file(&ballast).expect("it is ours");

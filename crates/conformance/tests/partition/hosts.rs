@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use pario_conformance::Hosts;
 use pario_types::ServerId;
@@ -105,7 +104,7 @@ fn servers_of_other_hosts_may_be_killed() {
         let mut clients = start_clients(&site, &hosts, 1, dice.next());
         let mut deaths = 0;
         while clients.try_wait().expect("it can be waited for").is_none() {
-            std::thread::sleep(Duration::from_millis(50 + dice.below(200)));
+            dice.pause(50..250);
             // A supervisor gives up on a server that dies too often.
             if deaths < 4 * HOSTS {
                 site.kill(ServerId(deaths % HOSTS));

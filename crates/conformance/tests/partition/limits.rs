@@ -6,7 +6,7 @@ use pario::OpenOptions;
 
 use super::dice::Dice;
 use super::site::{Shape, Site};
-use super::soon;
+use super::{soon, within};
 
 /// Ticks (of 10 ms) that a process which sleeps may use in three seconds: some wake-ups, no polling.
 const IDLE_TICKS: u64 = 3;
@@ -27,6 +27,7 @@ fn idle_servers_use_no_time() {
     let processes = site.processes();
     assert_eq!(processes.len(), 6);
     let before: Vec<u64> = processes.iter().map(|process| process.ticks()).collect();
+    // CPU time can only be measured over a time in which nothing is requested.
     std::thread::sleep(Duration::from_secs(3));
     for (process, before) in processes.iter().zip(before) {
         let used = process.ticks() - before;
@@ -60,13 +61,13 @@ fn memory_is_bounded_under_a_storm_of_writes() {
             })
             .collect();
         let mut seen = vec![(0, 0); 2];
-        while writers.iter().any(|writer| !writer.is_finished()) {
+        within(Duration::from_secs(120), "everything is written", || {
             for (server, most) in site.servers().zip(&mut seen) {
                 let process = site.process(server).expect("it runs");
                 *most = (most.0.max(process.kib("RssAnon")), most.1.max(process.kib("RssShmem")));
             }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            writers.iter().all(|writer| writer.is_finished())
+        });
         seen
     });
     for (own, shared) in seen {

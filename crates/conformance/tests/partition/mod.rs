@@ -31,10 +31,10 @@ mod unauthenticated;
 mod views;
 mod world;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_conformance::dice::Dice;
-use pario_conformance::{dice, processes};
+use pario_conformance::{dice, eventually, processes};
 
 /// For what has to come true soon, though nobody says when: fails if it does not within ten seconds.
 #[track_caller]
@@ -44,12 +44,8 @@ fn soon(what: &str, is: impl FnMut() -> bool) {
 
 /// The same for what takes longer.
 #[track_caller]
-fn within(limit: Duration, what: &str, mut is: impl FnMut() -> bool) {
-    let until = Instant::now() + limit;
-    while !is() {
-        assert!(Instant::now() < until, "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn within(limit: Duration, what: &str, is: impl FnMut() -> bool) {
+    assert!(eventually(limit, is), "still not so: {what}");
 }
 
 /// Tries these seeds, and more if the user says so. A failing one is named.

@@ -2,7 +2,6 @@
 //! caches far smaller than the data, while servers are killed and come back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use pario::{OpenOptions, Partition};
 use pario_types::{FileId, ServerId};
@@ -124,7 +123,7 @@ fn clients_see_what_the_model_says() {
 fn kill_now_and_then(site: &Site, mut dice: Dice, by_hand: bool, over: &AtomicBool) -> u32 {
     let mut deaths = vec![0; usize::from(site.shape().servers)];
     while !over.load(Ordering::Acquire) {
-        std::thread::sleep(Duration::from_millis(5 + dice.below(250)));
+        dice.pause(5..255);
         let server = ServerId(dice.below(u64::from(site.shape().servers)) as u16);
         let died = &mut deaths[usize::from(server.0)];
         // A supervisor gives up on a server that dies too often.

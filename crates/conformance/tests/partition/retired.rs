@@ -69,7 +69,7 @@ fn stop_in_a_copy(site: &Site, process: ProcessHandle, dice: &mut Dice) {
     let client = site.client();
     let pinned = || client.status(ServerId(0)).expect("it answers").pool.pinned_slots;
     loop {
-        std::thread::sleep(Duration::from_micros(dice.below(5000)));
+        dice.pause(0..5);
         process.stop();
         if pinned() > 0 {
             return;

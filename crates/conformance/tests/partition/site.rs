@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario::{OpenOptions, Options, Partition, Target};
 use pario_conformance::{Scratch, TmpfsMount, pario, scratch};
@@ -15,6 +15,7 @@ use pario_types::ServerId;
 use pario_wire::Secret;
 
 use super::dice::Dice;
+use super::eventually;
 use super::processes::ProcessHandle;
 
 /// Marks the processes of a site.
@@ -217,14 +218,12 @@ impl Site {
 
     /// What is still there after a while: the last process of a server ends right after it has answered.
     fn left_in_the_end(&self, entry: &Entry) -> Vec<String> {
-        let until = Instant::now() + Duration::from_secs(5);
-        loop {
-            let left = self.left(entry);
-            if left.is_empty() || Instant::now() >= until {
-                return left;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut left = Vec::new();
+        let _ = eventually(Duration::from_secs(5), || {
+            left = self.left(entry);
+            left.is_empty()
+        });
+        left
     }
 
     /// Processes and files that only a running partition has.

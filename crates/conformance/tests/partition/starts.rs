@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
 
 use super::dice::Dice;
 use super::site::{Shape, Site, run_directory};
@@ -105,7 +104,7 @@ fn starters_are_killed(up: impl Fn(&Site)) {
     for attempt in 0..8u64 {
         let mut starter = site.pario(&["up", &site.file().to_string_lossy()]);
         let mut starter = starter.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("pario runs");
-        std::thread::sleep(Duration::from_millis(attempt * 4 + dice.below(20)));
+        dice.pause(attempt * 4..attempt * 4 + 20);
         starter.kill().expect("it has not been waited for");
         starter.wait().expect("it can be waited for");
         up(&site);

@@ -1,0 +1,20 @@
+//! Waiting for a condition: tests do not sleep for a fixed time and hope that it was long enough.
+
+use std::time::{Duration, Instant};
+
+/// Between two looks at the condition.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Waits until the condition holds. Returns `false` if it does not within the limit, which is generous: it is only reached when
+/// the test fails.
+#[must_use = "the condition may not hold"]
+pub fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !condition() {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    true
+}
