@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_do_not_overlap_and_end_at_the_end() {
+    fn sections_do_not_overlap_and_end_at_the_end_of_the_pool() {
         for geometry in [
             Geometry { block: 4096, slots: 1, ledgers: 1 },
             Geometry { block: 65536, slots: 1000, ledgers: 256 },

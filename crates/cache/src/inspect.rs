@@ -82,7 +82,7 @@ mod tests {
     use pario_types::FileId;
 
     #[test]
-    fn what_a_pool_holds_unsaved_is_counted_and_left_as_it_is() {
+    fn inspecting_a_pool_counts_its_dirty_blocks_and_changes_nothing() {
         let path = std::env::temp_dir().join(format!("pario-inspect-{}", std::process::id()));
         let identity = PoolIdentity { partition: PartitionId(7), server: ServerId(3) };
         let geometry = Geometry { block: 4096, slots: 8, ledgers: 1 };

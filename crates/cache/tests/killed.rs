@@ -147,7 +147,7 @@ fn a_killed_readers_pins_end_and_leave_no_trace() {
 }
 
 #[test]
-fn what_a_killed_writer_had_begun_is_dirty() {
+fn a_block_that_a_killed_writer_was_changing_is_dirty() {
     let (_dir, pool, ledger, client) = scene("writes");
     assert_eq!(pool.dirty(), 0);
     client.kill();
@@ -158,7 +158,7 @@ fn what_a_killed_writer_had_begun_is_dirty() {
 }
 
 #[test]
-fn what_a_killed_client_was_to_fill_is_free() {
+fn a_slot_that_a_killed_client_was_filling_is_free() {
     let (_dir, pool, ledger, client) = scene("fills");
     assert!(matches!(pool.get(FILE, 0), Lookup::Busy));
     pool.give_ledger(ledger);
@@ -170,7 +170,7 @@ fn what_a_killed_client_was_to_fill_is_free() {
 }
 
 #[test]
-fn a_successor_sees_who_is_gone_and_who_is_not() {
+fn a_restarted_server_distinguishes_dead_clients_from_live_ones() {
     for role in ["reads", "writes", "fills"] {
         let (dir, pool, ledger, client) = scene(role);
         let pid = client.pid();
@@ -193,7 +193,7 @@ fn a_successor_sees_who_is_gone_and_who_is_not() {
 }
 
 #[test]
-fn a_writer_goes_on_while_servers_come_and_go() {
+fn a_writer_continues_while_servers_are_restarted() {
     let (dir, mut pool, ledger, client) = scene("counts");
     let store = Store::default();
     let mut last = 0;
@@ -257,7 +257,7 @@ fn cached(pool: &Pool) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn a_successor_decides_an_interrupted_cut_before_anybody_uses_its_blocks() {
+fn a_restarted_server_completes_or_rolls_back_an_interrupted_truncation_first() {
     let whole = |byte| Some(vec![byte; BLOCK as usize]);
     for is_applied in [false, true] {
         let dir = Dir::new();
@@ -287,7 +287,7 @@ fn a_successor_decides_an_interrupted_cut_before_anybody_uses_its_blocks() {
 }
 
 #[test]
-fn a_cut_that_is_rolled_back_keeps_what_is_dirty_and_forgets_what_is_clean() {
+fn a_truncation_that_is_rolled_back_keeps_dirty_blocks_and_drops_clean_ones() {
     let dir = Dir::new();
     let pool = in_the_middle_of_a_cut(&dir);
     pool.interrupted_truncations();

@@ -37,7 +37,7 @@ fn blocks(pool: &Pool, most: usize) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn the_least_recently_used_goes_first() {
+fn the_least_recently_used_block_is_evicted_first() {
     let dir = Dir::new();
     let pool = create(&dir, 4, 1);
     let client = map(&pool);
@@ -56,7 +56,7 @@ fn the_least_recently_used_goes_first() {
 }
 
 #[test]
-fn the_least_recently_modified_is_flushed_first_with_its_neighbours() {
+fn the_least_recently_modified_block_is_flushed_first_with_its_neighbours() {
     let dir = Dir::new();
     let pool = create(&dir, 16, 1);
     let (a, b) = (FileId(1), FileId(2));
@@ -71,7 +71,7 @@ fn the_least_recently_modified_is_flushed_first_with_its_neighbours() {
 }
 
 #[test]
-fn a_flush_belongs_to_one_and_a_failed_one_comes_again() {
+fn a_block_is_flushed_by_one_thread_and_again_after_a_failure() {
     let dir = Dir::new();
     let pool = create(&dir, 4, 1);
     put(&pool, FILE, 0);
@@ -91,7 +91,7 @@ fn a_flush_belongs_to_one_and_a_failed_one_comes_again() {
 }
 
 #[test]
-fn what_is_renewed_is_stored_all_the_same() {
+fn an_invalidated_block_is_flushed_all_the_same() {
     let dir = Dir::new();
     let pool = create(&dir, 4, 1);
     let client = map(&pool);
@@ -125,7 +125,7 @@ fn nothing_dirty_or_pinned_is_evicted() {
 }
 
 #[test]
-fn a_fill_is_nobody_elses_until_it_is_done_and_comes_with_zeros() {
+fn a_block_is_invisible_until_it_is_filled_and_begins_as_zeros() {
     let dir = Dir::new();
     let pool = create(&dir, 1, 1);
     let mut first = fill(&pool, 0);
@@ -141,7 +141,7 @@ fn a_fill_is_nobody_elses_until_it_is_done_and_comes_with_zeros() {
 }
 
 #[test]
-fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_ones_may_be_anything() {
+fn unused_slots_of_a_new_pool_are_zeros_and_those_of_an_adopted_pool_may_be_anything() {
     let dir = Dir::new();
     let pool = create(&dir, 3, 1);
     let zeros = vec![0; BLOCK as usize];
@@ -171,7 +171,7 @@ fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_o
 }
 
 #[test]
-fn free_slots_become_zeros_again_and_none_is_lost() {
+fn freed_slots_are_zeroed_and_none_is_lost() {
     let dir = Dir::new();
     let pool = create(&dir, 100, 1);
     let soil = |file: u64| {
@@ -199,7 +199,7 @@ fn free_slots_become_zeros_again_and_none_is_lost() {
 }
 
 #[test]
-fn a_rest_of_who_prepares_memory_ends_when_the_pool_is_woken() {
+fn waking_the_pool_wakes_the_page_preparer() {
     let dir = Dir::new();
     let pool = create(&dir, 1, 1);
     let mut pages = pool.page_preparer();
@@ -211,7 +211,7 @@ fn a_rest_of_who_prepares_memory_ends_when_the_pool_is_woken() {
 }
 
 #[test]
-fn a_cut_waits_for_pins_and_gives_up() {
+fn a_truncation_waits_for_pins_and_gives_up() {
     let dir = Dir::new();
     let pool = create(&dir, 2, 1);
     let pin = put(&pool, FILE, 0);
@@ -262,7 +262,7 @@ fn the_first_dirty_block_and_the_high_watermark_wake_the_flusher() {
 }
 
 #[test]
-fn a_pool_is_made_once_served_once_and_by_its_own_server() {
+fn a_pool_is_created_once_and_served_by_one_process_of_its_own_server() {
     let dir = Dir::new();
     let path = dir.pool();
     assert_eq!(Pool::adopt(&path, WHO).unwrap_err().kind(), ErrorKind::NoSuchFile);
@@ -290,7 +290,7 @@ fn a_pool_is_made_once_served_once_and_by_its_own_server() {
 }
 
 #[test]
-fn what_is_no_pool_is_refused() {
+fn a_file_that_is_not_a_pool_is_refused() {
     let dir = Dir::new();
     let path = dir.pool();
     let try_both = || {
@@ -325,7 +325,7 @@ fn what_is_no_pool_is_refused() {
 }
 
 #[test]
-fn a_closed_pool_lets_no_client_in_and_can_still_be_flushed() {
+fn a_closed_pool_refuses_clients_and_can_still_be_flushed() {
     let dir = Dir::new();
     let pool = create(&dir, 2, 1);
     let client = map(&pool);
@@ -366,7 +366,7 @@ fn a_pool_of_another_boot_is_never_adopted() {
 }
 
 #[test]
-fn of_a_pool_that_was_cut_short_the_rest_is_adopted_and_what_is_gone_is_told() {
+fn adopting_a_shortened_pool_keeps_the_rest_and_reports_what_is_missing() {
     let dir = Dir::new();
     let pool = create(&dir, 8, 1);
     let geometry = pool.geometry();
@@ -397,7 +397,7 @@ fn of_a_pool_that_was_cut_short_the_rest_is_adopted_and_what_is_gone_is_told() {
 }
 
 #[test]
-fn a_pool_that_was_only_begun_is_none() {
+fn an_unfinished_pool_file_is_replaced() {
     let dir = Dir::new();
     std::fs::write(dir.pool().with_extension("new"), b"half of one").unwrap();
     let pool = create(&dir, 2, 1);

@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn scribbling_does_not_stop_the_server(ops in proptest::collection::vec(any_op(), 1..100)) {
+    fn random_bytes_in_the_pool_do_not_stop_the_server(ops in proptest::collection::vec(any_op(), 1..100)) {
         let (slots, ledgers) = (4, 3);
         let dir = Dir::new();
         let mut pool = create(&dir, slots, ledgers);

@@ -177,7 +177,7 @@ impl Writer<'_> {
 }
 
 #[test]
-fn nothing_is_lost_in_the_crowd() {
+fn concurrent_clients_lose_no_write() {
     let dir = Dir::new();
     let pool = create(&dir, 8, 4);
     pool.set_watermarks(5, 2);

@@ -359,7 +359,7 @@ mod tests {
     /// Servers that close every connection: all of them are tried in turn until the one deadline is over, and not one after
     /// the other, each for its own.
     #[test]
-    fn servers_that_cannot_be_reached_are_waited_for_at_the_same_time() {
+    fn unreachable_servers_are_waited_for_at_the_same_time() {
         let (sent_views, attempts) = mpsc::channel();
         let listeners: Vec<TcpListener> =
             (0..3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();

@@ -30,7 +30,7 @@ fn hasty() -> Options {
 
 /// Each of these requests would fail if it were done twice.
 #[test]
-fn nothing_is_done_twice() {
+fn a_retried_request_is_executed_once() {
     let fake = Fake::start(SETUP);
     fake.break_connections(60);
     let partition = fake.connect();
@@ -145,7 +145,7 @@ fn a_server_that_is_not_there_is_given_up_at_the_deadline() {
 }
 
 #[test]
-fn who_has_no_business_there_is_refused_at_once() {
+fn a_client_with_a_wrong_target_is_refused_at_once() {
     let fake = Fake::start(SETUP);
     let good = fake.target();
     let mut fewer = good.clone();
@@ -202,7 +202,7 @@ fn a_partition_that_was_replaced_is_not_mistaken() {
 }
 
 #[test]
-fn a_lost_cache_is_told_of_once() {
+fn a_lost_pool_is_reported_once() {
     let fake = Fake::start(Setup { slots: 64, ..SETUP });
     let partition = fake.connect();
     let (file, other) = (

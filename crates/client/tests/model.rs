@@ -308,7 +308,7 @@ fn through_pools_and_over_tcp_with_connections_that_break() {
 
 /// Enough that every server gets several messages, of which some are under way when it drops the view.
 #[test]
-fn much_through_a_view() {
+fn large_accesses_through_a_view() {
     let fake = Fake::start(Setup { servers: 2, stripe: 65536, slots: 0, tcp: &[0, 1] });
     let (pair, view) = (Pair::new(&fake), view(1));
     let bytes: Vec<u8> = (0..4_500_000u64).map(|i| ((i * i) >> 7) as u8).collect();

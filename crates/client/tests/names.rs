@@ -44,7 +44,7 @@ fn directories_are_made_listed_renamed_and_removed() {
 }
 
 #[test]
-fn metadata_has_the_size_whoever_knows_it() {
+fn metadata_has_the_size_of_whichever_server_knows_it() {
     let fake = Fake::start(SETUP);
     let partition = fake.connect();
     let file = partition.open("/file", &writing()).expect("opened");
@@ -98,7 +98,7 @@ fn options_say_what_an_open_may_do() {
 }
 
 #[test]
-fn opening_a_file_never_continues_a_truncation_that_somebody_left() {
+fn opening_a_file_never_continues_an_unfinished_truncation() {
     let fake = Fake::start(SETUP);
     let partition = fake.connect();
     let file = partition.open("/file", &writing()).expect("opened");
@@ -125,7 +125,7 @@ fn dropping_closes() {
 }
 
 #[test]
-fn on_one_host_hits_need_no_message() {
+fn cached_blocks_of_one_host_need_no_message() {
     let fake = Fake::start(Setup { slots: 64, ..SETUP });
     let partition = fake.connect();
     let file = partition.open("/file", &writing()).expect("opened");

@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn servers_keep_exactly_what_was_taken(
+    fn servers_keep_exactly_the_ranges_that_they_accepted(
         acts in prop::collection::vec(act(), 1..12), most in prop::collection::vec(0usize..6, 3), close: bool,
     ) {
         let fake = Fake::start(SETUP);
@@ -106,7 +106,7 @@ proptest! {
 }
 
 #[test]
-fn what_no_file_has_is_refused_and_writers_do_not_prefetch() {
+fn prefetching_beyond_any_file_or_from_a_write_only_file_is_refused() {
     let fake = Fake::start(SETUP);
     let partition = fake.connect();
     let file = open(&partition);
@@ -118,7 +118,7 @@ fn what_no_file_has_is_refused_and_writers_do_not_prefetch() {
 }
 
 #[test]
-fn what_was_read_is_at_hand_and_what_was_not_is_not() {
+fn only_blocks_that_were_read_are_at_hand() {
     let fake = Fake::start(Setup { stripe: 4096, ..SETUP });
     let partition = fake.connect();
     let file = open(&partition);
@@ -135,7 +135,7 @@ fn what_was_read_is_at_hand_and_what_was_not_is_not() {
 }
 
 #[test]
-fn a_lock_that_is_tried_for_keeps_no_thread_waiting() {
+fn try_lock_does_not_wait() {
     let fake = Fake::start(SETUP);
     let partition = fake.connect();
     let file = open(&partition);

@@ -18,3 +18,28 @@ pub fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_evaluated_until_it_holds() {
+        let mut looks = 0;
+        assert!(eventually(Duration::from_secs(60), || {
+            looks += 1;
+            looks == 3
+        }));
+        assert_eq!(looks, 3);
+    }
+
+    #[test]
+    fn a_condition_that_never_holds_is_given_up_at_the_limit() {
+        let mut looks = 0;
+        assert!(!eventually(Duration::ZERO, || {
+            looks += 1;
+            false
+        }));
+        assert_eq!(looks, 1, "also a limit of zero allows one look");
+    }
+}

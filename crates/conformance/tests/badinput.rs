@@ -61,7 +61,7 @@ fn a_limited_file_size_is_an_error() {
 }
 
 #[test]
-fn what_is_not_permitted_is_an_access_error() {
+fn missing_permission_is_an_access_error() {
     if !done(Command::new("chown").arg("0").arg(scratch().path())) {
         eprintln!("skipped: not root, so there are no privileges to drop");
         return;
@@ -98,7 +98,7 @@ fn hint_run(host: HostMpi, dir: &Scratch, variables: &[(&str, &str)]) -> Output 
 }
 
 #[test]
-fn rubbish_in_a_hint_file_is_told_once_and_changes_nothing() {
+fn an_invalid_hint_file_is_reported_once_and_changes_nothing() {
     for host in BOTH {
         let dir = scratch();
         let file = dir.join("hints");
@@ -122,7 +122,7 @@ fn rubbish_in_a_hint_file_is_told_once_and_changes_nothing() {
 }
 
 #[test]
-fn a_missing_hint_file_is_told_and_survived() {
+fn a_missing_hint_file_is_reported_and_ignored() {
     for host in BOTH {
         let dir = scratch();
         let output = hint_run(host, &dir, &[("ROMIO_HINTS", "/no/such/hint/file")]);

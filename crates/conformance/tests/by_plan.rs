@@ -65,14 +65,14 @@ fn right(output: Output) {
 
 /// Every rank reads what it wrote, so that nothing but MPI's own messages goes between hosts.
 #[test]
-fn what_is_local_stays_on_its_host() {
+fn bytes_used_by_one_host_stay_on_it() {
     let Some(sent) = run(HostMpi::Mpich, &["perf", "--steps", "4"]) else { return };
     assert!(sent.by_plan < sent.central / 4, "{} of {} bytes", sent.by_plan, sent.central);
 }
 
 /// Ranks read what others wrote: it goes over a link once, not twice.
 #[test]
-fn what_is_broadcast_crosses_once() {
+fn bytes_read_by_all_hosts_cross_the_network_once() {
     let Some(sent) = run(HostMpi::OpenMpi, &["seismic"]) else { return };
     assert!(sent.by_plan < sent.central, "{} of {} bytes", sent.by_plan, sent.central);
 }

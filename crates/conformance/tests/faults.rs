@@ -150,7 +150,7 @@ fn a_killed_rank_ends_the_job_and_leaves_nothing() {
 }
 
 #[test]
-fn develop_mode_tells_ranks_that_disagree() {
+fn develop_mode_reports_ranks_that_disagree() {
     for host in BOTH {
         passes(faults(host, 2, "develop", "", &scratch()).env("PARIO_DEVELOP", "1"));
     }
@@ -181,7 +181,7 @@ fn a_nonblocking_collective_goes_on_while_its_rank_is_in_another_call() {
 }
 
 #[test]
-fn a_rank_that_waits_in_a_collective_helps_its_messages_along() {
+fn a_rank_that_waits_in_a_collective_call_progresses_its_messages() {
     for host in BOTH {
         for hints in [STRATEGIES[0], STRATEGIES[2]] {
             passes(together(host, 2, "rendezvous", hints, &scratch()));

@@ -76,7 +76,7 @@ fn a_full_disk_is_no_space_on_every_rank_of_a_collective_write() {
 
 /// What ranks keep in their own memory is refused when it goes to the servers, which may be at the sync.
 #[test]
-fn a_full_disk_is_no_space_on_every_rank_that_keeps_blocks_itself() {
+fn a_full_disk_is_no_space_on_every_rank_with_tier_1() {
     for host in BOTH {
         fill_up(host, "pieces", "pario_strategy=client-directed", "256M");
         fill_up(host, "pieces", "pario_strategy=client-directed;pario_tier1_size=1m", "2M");
@@ -106,7 +106,7 @@ fn preallocation_on_a_partition_reserves_room_or_is_refused_at_once() {
 /// The program takes the room that was there when its write was accepted. The run ends soon, says what is where, leaves no
 /// process, and what was written can be had once there is room.
 #[test]
-fn a_run_that_cannot_store_everything_ends_soon_and_says_what_is_where() {
+fn a_run_that_cannot_store_everything_ends_and_reports_where_the_data_is() {
     for host in BOTH {
         let dir = scratch();
         let Some(small) = TmpfsMount::tmpfs(&dir.join("small"), "20m") else { return };

@@ -77,7 +77,7 @@ fn patterns(hosts: &Arc<Hosts>, host: HostMpi, specs: &[&str], hints: &str) {
 
 /// MPICH's ranks spin while they wait, so that on few cores its runs are few and short.
 #[test]
-fn any_partitioning_over_three_hosts_mpich() {
+fn any_file_domains_over_three_hosts_mpich() {
     let Some(hosts) = three_hosts() else { return };
     patterns(&hosts, HostMpi::Mpich, SPECS, EVEN);
     patterns(&hosts, HostMpi::Mpich, &SPECS[3..6], ALIGNED);
@@ -86,7 +86,7 @@ fn any_partitioning_over_three_hosts_mpich() {
 }
 
 #[test]
-fn any_partitioning_over_three_hosts_openmpi() {
+fn any_file_domains_over_three_hosts_openmpi() {
     let Some(hosts) = three_hosts() else { return };
     for hints in [EVEN, ALIGNED, CYCLIC, GROUPS] {
         patterns(&hosts, HostMpi::OpenMpi, SPECS, hints);

@@ -31,7 +31,7 @@ fn leaves_on(partition: &TestPartition, host: HostMpi, what: &str, hints: &str, 
 }
 
 #[test]
-fn what_a_collective_call_wrote_outlives_its_ranks_where_tier_1_is_off() {
+fn collective_writes_without_tier_1_outlive_their_ranks() {
     let partition = TestPartition::described(
         2,
         "stripe_size = 4096\ncache = \"4M\"\nlisten = \"127.0.0.1\"\ntier1 = \"off\"\n",
@@ -45,7 +45,7 @@ fn what_a_collective_call_wrote_outlives_its_ranks_where_tier_1_is_off() {
 }
 
 #[test]
-fn what_was_synced_outlives_its_ranks() {
+fn synced_bytes_outlive_their_ranks() {
     let partition = TestPartition::up(2, 4096, "4M");
     for host in BOTH {
         for what in ["synced", "leaves"] {
@@ -72,7 +72,7 @@ fn everywhere(what: &str) {
 }
 
 #[test]
-fn a_forked_childs_calls_fail_and_its_parent_goes_on() {
+fn calls_of_a_forked_child_fail_and_its_parent_continues() {
     everywhere("forks");
 }
 
@@ -82,17 +82,17 @@ fn a_program_that_a_rank_executes_inherits_nothing() {
 }
 
 #[test]
-fn a_lack_of_descriptors_is_an_error_and_no_more() {
+fn running_out_of_descriptors_is_an_error() {
     everywhere("files");
 }
 
 #[test]
-fn a_lack_of_memory_is_an_error_and_no_more() {
+fn running_out_of_memory_is_an_error() {
     everywhere("memory");
 }
 
 #[test]
-fn a_program_that_closes_the_library_goes_on() {
+fn a_program_that_closes_the_library_continues() {
     let partition = TestPartition::up(2, 65536, "4M");
     for host in BOTH {
         let run = |dir: &Scratch| table_run(host, 2, "unloaded", dir).arg(libpario()).preload(false);

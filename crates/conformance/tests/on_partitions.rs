@@ -61,7 +61,7 @@ fn atomic() {
 
 /// Blocks are in the memory of four ranks when they begin to write on top of each other.
 #[test]
-fn atomic_with_kept_blocks() {
+fn atomic_with_tier_1() {
     for hints in [FEW_BLOCKS, CLIENTS] {
         let partition = TestPartition::up(3, 4096, "1M");
         let (site, dir) = (Site { partition: &partition, hints, nodes: &[] }, scratch());

@@ -95,7 +95,7 @@ fn reduced(mut values: Vec<f64>, reducer: &str) -> f64 {
 }
 
 #[test]
-fn the_page_of_models_shows_what_is_chosen() {
+fn the_page_of_io_models_shows_the_selected_ones() {
     let page = Page::write(
         scratch(),
         &[
@@ -171,7 +171,7 @@ fn picture(document: &str, class: &str) -> BTreeMap<(u32, u64), (u64, u64)> {
 }
 
 #[test]
-fn the_report_of_a_profile_shows_who_did_what_when_and_where() {
+fn the_profile_report_shows_ranks_operations_times_and_offsets() {
     const RANKS: u64 = 2;
     const CELLS: u64 = 160;
     const BLOCK: u64 = 65536;

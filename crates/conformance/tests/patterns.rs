@@ -97,7 +97,7 @@ const fn hints(hints: &'static str) -> Setting {
 
 /// How the region is cut among the aggregators, in how many rounds, and by how many.
 #[test]
-fn any_partitioning_gives_the_same_bytes() {
+fn any_file_domains_give_the_same_bytes() {
     let settings = [
         hints("romio_cb_write=enable;romio_cb_read=enable;pario_fd_partition=even;cb_buffer_size=4096"),
         hints("pario_strategy=two-phase;pario_fd_partition=aligned;striping_unit=1000;cb_buffer_size=3000"),

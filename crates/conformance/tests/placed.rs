@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
 
 /// An access to the pieces of a rank in the order of the profiled run needs one block after the other of the storage of its server.
 #[test]
-fn storage_is_in_the_order_of_the_profiled_run() {
+fn blocks_are_stored_in_the_order_of_the_profiled_run() {
     const PIECE: u64 = 12_500;
     let program = compile_text(HostMpi::Mpich, "backwards.c", BACKWARDS, SourceKind::C, &[]);
     let program = program.to_str().expect("a path");
@@ -219,7 +219,7 @@ fn ordered_blocks(data: &Path) -> Vec<u8> {
 
 /// Each rank's part is on the server of its host, wherever that is in the list of servers.
 #[test]
-fn parts_are_where_their_ranks_are() {
+fn placed_chunks_are_on_the_nodes_of_their_ranks() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
     let host = HostMpi::OpenMpi;
     let (dir, program) = (scratch(), compile_text(host, "placed.c", PROGRAM, SourceKind::C, &[]));
@@ -308,7 +308,7 @@ fn atomic_mode() {
 }
 
 #[test]
-fn opens_of_all_and_of_some() {
+fn collective_opens_by_all_and_by_some_ranks() {
     clauses(HostMpi::OpenMpi, 2, "opens", "", &[], "0=2");
 }
 

@@ -85,7 +85,7 @@ fn agents_on_a_partition_openmpi() {
 }
 
 #[test]
-fn a_file_that_somebody_has_locked_is_not_partitioned() {
+fn a_locked_file_is_not_used_with_data_shipping() {
     let partition = TestPartition::up(2, 4096, "1M");
     let name = format!("pario:{NAME}/held");
     let hints = "pario_strategy=data-shipping;pario_agents=0,1";
@@ -108,7 +108,7 @@ fn metric(partition: &TestPartition, name: &str) -> u64 {
 }
 
 #[test]
-fn ranges_are_taken_refused_and_given_up() {
+fn prefetch_ranges_are_accepted_refused_and_released() {
     // Sixteen blocks a server: four are for what was prefetched, two of them for one client.
     let partition = TestPartition::up(2, 65536, "1M");
     for (host, runs) in [(HostMpi::Mpich, 1), (HostMpi::OpenMpi, 2)] {

@@ -50,7 +50,7 @@ fn write_file(partition: &TestPartition, name: &str, hints: &str) -> Times {
 /// Every block is stored before the file is closed, one after the other, which takes at least `all`; those that the pool
 /// does not hold are stored before the last server-directed call returns.
 #[test]
-fn tier_1_hides_it() {
+fn tier_1_hides_slow_storage() {
     let partition = TestPartition::slow(1, BLOCK, "1M", DELAY.as_micros() as u64);
     let all = DELAY * BLOCKS;
     let written = BLOCK * u64::from(BLOCKS);

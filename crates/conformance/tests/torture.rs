@@ -7,12 +7,12 @@ use pario_conformance::torture::{self, KINDS, TortureOptions};
 /// Starts this program again, to execute its test as a worker.
 fn launch() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a program knows its path"));
-    command.args(["--exact", "nothing_acknowledged_is_lost_in_a_short_torture", "--nocapture"]);
+    command.args(["--exact", "a_short_torture_loses_nothing_acknowledged", "--nocapture"]);
     command
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_in_a_short_torture() {
+fn a_short_torture_loses_nothing_acknowledged() {
     if torture::run_if_told() {
         return;
     }

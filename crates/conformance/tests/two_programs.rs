@@ -82,11 +82,11 @@ fn hand_over(seed: u64, hosts: [HostMpi; 2], hints: [&str; 2], (servers, stripe,
 }
 
 #[test]
-fn each_sees_what_the_other_wrote() {
+fn two_programs_read_each_others_writes() {
     hand_over(1, [HostMpi::Mpich, HostMpi::OpenMpi], [CLIENTS; 2], (2, 4096, "4M"));
 }
 
 #[test]
-fn with_little_memory() {
+fn two_programs_read_each_others_writes_with_a_small_cache() {
     hand_over(2, [HostMpi::OpenMpi, HostMpi::Mpich], [FEW_BLOCKS, CLIENTS], (3, 65536, "1M"));
 }

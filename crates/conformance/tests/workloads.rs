@@ -113,7 +113,7 @@ fn all_workloads_on_a_partition() {
 }
 
 #[test]
-fn damage_is_found_and_said() {
+fn damaged_files_are_detected_and_reported() {
     let host = HostMpi::OpenMpi;
     let dir = fresh(true);
     let (at, results) = (dir.join("pario"), dir.join("results"));

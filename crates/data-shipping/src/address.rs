@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_travel_as_bytes() {
+    fn addresses_decode_to_what_was_encoded() {
         let mut address = AgentAddress { node: 7, id: 3 << 90, tcp: None };
         for tcp in [None, Some("127.0.0.1:80"), Some("[2001:db8::7]:65535")] {
             address.tcp = tcp.map(|text| text.parse().unwrap());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_found_in_the_table_of_routes() {
+    fn networks_are_read_from_the_routing_table() {
         let routes = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
                       eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n\
                       eth0 00004D0A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\

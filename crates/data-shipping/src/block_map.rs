@@ -213,7 +213,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn blocks_go_round_and_rows_are_runs() {
+    fn blocks_are_assigned_round_robin_in_contiguous_rows() {
         let map = BlockMap::new(10, vec![3, 3, 5, 3]).unwrap();
         let owners: Vec<u32> = (0..8).map(|b| map.owner(Offset(b * 10 + 9))).collect();
         assert_eq!(owners, [3, 3, 5, 3, 3, 3, 5, 3]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_at_home_ends_with_its_blocks_even_if_the_next_follows_in_the_view() {
+    fn a_local_share_ends_with_its_blocks_even_if_the_view_continues() {
         // 4 bytes every 20: the blocks between belong to another and are not touched.
         let map = BlockMap::new(10, vec![0, 1]).unwrap();
         let tile = pario_view::Datatype {

@@ -208,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn frames_come_back_as_they_went() {
+    fn frames_decode_to_what_was_encoded() {
         let hello = ShippingHello { rank: 9, secret: 1 << 100 | 7 };
         assert_eq!(ShippingHello::from_bytes(&hello.to_bytes()), Some(hello));
         assert_eq!(is_refusal(&welcome(true)), Some(true));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_a_rule_is_no_request() {
+    fn an_invalid_request_is_not_decoded() {
         let at_end = ShippingRequest::Move { write: false, slot: 0, at: i64::MAX as u64, len: 1, share: 1 };
         assert_eq!(ShippingRequest::from_bytes(&at_end.to_bytes()), None);
         let more_than_asked = ShippingRequest::Move { write: true, slot: 0, at: 0, len: 1, share: 2 };
@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_frame_or_refused(bytes in any::<[u8; HEADER]>(), op in 0u8..4) {
+        fn any_bytes_decode_to_a_frame_or_an_error(bytes in any::<[u8; HEADER]>(), op in 0u8..4) {
             let mut bytes = bytes;
             bytes[0] = op;
             if let Some(request) = ShippingRequest::from_bytes(&bytes) {

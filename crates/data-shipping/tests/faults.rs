@@ -23,7 +23,7 @@ fn flat() -> View {
 }
 
 #[test]
-fn a_full_disk_at_an_agent_is_told_with_its_rank() {
+fn a_full_disk_at_an_agent_is_an_error_that_names_its_rank() {
     let plan = Plan::new(3, 100, &[2]);
     let fleet = plan.launch(Path::new("/dev/full"));
     let error = write(&fleet.shippers[0], &flat(), 50, &[1; 500], &plan.tuning).unwrap_err();
@@ -42,7 +42,7 @@ fn a_full_disk_at_an_agent_is_told_with_its_rank() {
 type Told = (u32, bool, u64, u64, u64, Result<u64, Option<i32>>);
 
 #[test]
-fn what_an_agent_has_served_is_told_with_who_asked_and_how_it_ended() {
+fn an_agent_reports_each_request_with_its_client_and_outcome() {
     let (path, full) = (TempPath::with(&[5; 300]), Path::new("/dev/full"));
     let plan = Plan::new(3, 100, &[2]);
     let told: Arc<Mutex<Vec<Told>>> = Arc::default();
@@ -165,7 +165,7 @@ fn at_port(listener: &TcpListener) -> Option<AgentAddress> {
 }
 
 #[test]
-fn silent_agents_are_given_up() {
+fn an_agent_that_does_not_answer_is_given_up() {
     let path = TempPath::with(&[1; 64]);
     let mut plan = Plan { tcp: true, ..Plan::new(3, 16, &[0, 1, 2]) };
     plan.limits.deadline = Duration::from_millis(50);
@@ -197,7 +197,7 @@ fn greet(listener: &TcpListener) -> TcpStream {
 }
 
 #[test]
-fn nonsense_from_an_agent_is_an_error() {
+fn an_invalid_reply_of_an_agent_is_an_error() {
     let path = TempPath::with(&[1; 64]);
     let plan = Plan { tcp: true, ..Plan::new(2, 16, &[1]) };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -216,7 +216,7 @@ fn nonsense_from_an_agent_is_an_error() {
 }
 
 #[test]
-fn whoever_does_not_know_the_secret_is_refused() {
+fn a_connection_without_the_secret_is_refused() {
     let plan = Plan::new(2, 16, &[1]);
     let path = TempPath::with(&[1; 64]);
     let fleet = plan.launch(&path.0);
@@ -283,7 +283,7 @@ fn garbage_ends_its_own_session_only() {
 }
 
 #[test]
-fn a_share_that_is_not_the_agents_own_is_malformed() {
+fn a_share_of_another_agent_is_malformed() {
     // Two maps that differ: the shipper thinks that all is rank 1's.
     let path = TempPath::with(&[1; 64]);
     let plan = Plan::new(2, 16, &[0, 1]);
@@ -296,7 +296,7 @@ fn a_share_that_is_not_the_agents_own_is_malformed() {
 }
 
 #[test]
-fn strangers_make_room_for_shippers() {
+fn unauthenticated_connections_are_dropped_for_authenticated_ones() {
     let mut plan = Plan { tcp: true, ..Plan::new(2, 16, &[1]) };
     plan.limits = ShippingLimits { sessions: 2, ..plan.limits };
     let path = TempPath::with(&[1; 64]);
@@ -311,7 +311,7 @@ fn strangers_make_room_for_shippers() {
 }
 
 #[test]
-fn partitioning_and_normal_locks_exclude_each_other() {
+fn data_shipping_and_byte_range_locks_exclude_each_other() {
     let path = TempPath::with(&[1; 64]);
     let plan = Plan { partitioned: true, ..Plan::new(2, 16, &[0, 1]) };
     let stranger = open(&path.0);
@@ -335,7 +335,7 @@ fn partitioning_and_normal_locks_exclude_each_other() {
 }
 
 #[test]
-fn an_agent_asks_for_one_lock_for_all_its_blocks_and_no_more() {
+fn an_agent_takes_one_lock_for_all_its_blocks() {
     let memory = Memory::with(&[1; 640]);
     let site = Site::Memory(memory.clone());
     let plan = Plan { partitioned: true, ..Plan::new(2, 16, &[0, 1]) };
@@ -356,7 +356,7 @@ fn an_agent_asks_for_one_lock_for_all_its_blocks_and_no_more() {
 }
 
 #[test]
-fn atomic_requests_and_impossible_ones_go_past_the_agents() {
+fn atomic_and_invalid_requests_bypass_the_agents() {
     let path = TempPath::with(&[1; 64]);
     let plan = Plan::new(2, 16, &[1]);
     let fleet = plan.launch(&path.0);

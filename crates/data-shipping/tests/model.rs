@@ -154,7 +154,7 @@ fn interleaved_ranks_lose_no_byte() {
 
 /// More data in both directions than all sockets hold, with one thread per agent: there is no deadlock.
 #[test]
-fn large_requests_of_all_ranks_to_all_agents_come_through() {
+fn large_requests_of_all_ranks_to_all_agents_complete() {
     let ranks = 4u32;
     let mut plan = Plan::new(ranks, 4096, &[3, 1, 0, 2]);
     plan.limits = ShippingLimits { threads: 1, ..plan.limits };
@@ -181,7 +181,7 @@ fn large_requests_of_all_ranks_to_all_agents_come_through() {
 }
 
 #[test]
-fn a_view_goes_over_once_and_old_ones_make_room() {
+fn a_view_is_sent_once_and_old_ones_are_evicted() {
     let plan = Plan::new(2, 64, &[1]);
     let path = TempPath::with(&old_bytes(5000));
     let fleet = plan.launch(&path.0);
@@ -239,7 +239,7 @@ fn agents_prefetch_irregular_reads_until_told_otherwise() {
 }
 
 #[test]
-fn a_file_that_refuses_is_read_all_the_same() {
+fn a_file_that_refuses_prefetching_is_read_all_the_same() {
     let memory = Memory::with(&old_bytes(3000));
     let site = Site::Memory(memory.clone());
     // It is asked for four ranges at a time and has room for three.
@@ -260,7 +260,7 @@ fn a_file_that_refuses_is_read_all_the_same() {
 }
 
 #[test]
-fn views_that_jump_about_keep_stream_order() {
+fn unordered_views_keep_stream_order() {
     for (partitioned, in_memory) in [(false, false), (false, true), (true, false), (true, true)] {
         let plan = Plan { partitioned, ..Plan::new(2, 16, &[0, 1]) };
         let site = Site::with(in_memory, &old_bytes(200));

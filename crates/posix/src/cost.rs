@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_follow_what_is_measured_within_bounds() {
+    fn costs_follow_measurements_within_bounds() {
         let costs = costs();
         let work = MeasuredWork { write_calls: 1000, write_bytes: 1000, ..MeasuredWork::default() };
         for _ in 0..2000 {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_do_not_teach_the_price_of_small_calls() {
+    fn windows_do_not_change_the_cost_of_small_calls() {
         let costs = costs();
         let window = 128 << 10;
         let work = MeasuredWork {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_locks_makes_locks_dear_and_nothing_else() {
+    fn waiting_for_locks_raises_the_cost_of_locks_alone() {
         let costs = costs();
         let (locks, lock_time) = (10, Duration::from_micros(500));
         let work = MeasuredWork { locks, lock_time, ..MeasuredWork::default() };
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn dear_calls_make_sieving_pay() {
+    fn expensive_calls_make_sieving_worthwhile() {
         let costs = costs();
         assert!(costs.prices().modify_pays(128 << 10, 32 << 10, 512, true));
         assert!(!costs.prices().modify_pays(128 << 10, 32 << 10, 2, true));

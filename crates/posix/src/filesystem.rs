@@ -103,7 +103,7 @@ mod tests {
     use crate::sys::{Linux, Syscalls};
 
     #[test]
-    fn numbers_become_names() {
+    fn file_system_types_have_names() {
         assert_eq!(FileSystem::recognise(0xEF53, 4096), FileSystem::new(FsKind::Ext4, 4096));
         assert_eq!(FileSystem::recognise(0x9123_683Eu32 as i32 as i64, 4096).kind, FsKind::Btrfs);
         assert_eq!(FileSystem::recognise(0x0BD0_0BD0, 1 << 20).kind, FsKind::Lustre);

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_may_enter_what_it_holds_but_not_wait_for_itself() {
+    fn a_thread_may_lock_its_own_range_again_and_never_waits_for_itself() {
         let handle = handle();
         let outer = guard(&handle, want(10..20, true, true)).unwrap();
         let inner = guard(&handle, want(12..15, false, true)).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_locks_of_one_process_meet_unless_both_are_in_the_kernel() {
+    fn shared_locks_of_one_process_overlap_unless_both_are_in_the_kernel() {
         let e = LockEntry { id: 0, owner: 0, range: 0..10, exclusive: false, kernel: true };
         assert!(!e.conflicts(&want(5..6, false, false)));
         assert!(e.conflicts(&want(5..6, false, true)));
@@ -401,26 +401,30 @@ mod tests {
         assert!(two.acquire(want(5..6, false, true), false).is_ok());
     }
 
-    /// How another start of this program is told to hold a lock.
+    /// The environment variable that makes another start of this program hold a lock of the file that it names.
     const HOLDS: &str = "PARIO_TEST_HOLDS_RANGE";
 
-    /// The work of that process.
-    #[test]
-    fn a_process_that_holds_a_range() {
-        let Some(path) = std::env::var_os(HOLDS) else { return };
-        let file = File::options().read(true).write(true).open(&path).unwrap();
-        let handle = LockingHandle::new(Arc::from(Path::new(&path)), Arc::new(Linux), file.into());
+    /// The work of that process, until the test closes its input.
+    fn hold_a_range(path: &Path) {
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        let handle = LockingHandle::new(Arc::from(path), Arc::new(Linux), file.into());
         let _held = guard(&handle, want(0..10, true, true)).unwrap();
         println!("\nholds");
-        // Until the test ends it.
         let _ = io::Read::read(&mut io::stdin(), &mut [0]);
     }
 
     #[test]
     fn a_lock_that_another_process_does_not_give_up_is_an_error_that_names_the_process() {
+        if let Some(path) = std::env::var_os(HOLDS) {
+            return hold_a_range(Path::new(&path));
+        }
         let (mut waits, path) = handle_and_path();
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "locks::tests::a_process_that_holds_a_range", "--nocapture"])
+            .args([
+                "--exact",
+                "locks::tests::a_lock_that_another_process_does_not_give_up_is_an_error_that_names_the_process",
+                "--nocapture",
+            ])
             .env(HOLDS, &path.0)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
@@ -447,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_released_in_time_is_had() {
+    fn a_lock_that_is_released_in_time_is_acquired() {
         let (one, path) = handle_and_path();
         let file = File::options().read(true).write(true).open(&path.0).unwrap();
         let two = LockingHandle::new(one.path.clone(), Arc::new(Linux), file.into());

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_composite_layout_the_widest_striped_part_counts() {
+    fn a_composite_layout_counts_as_its_widest_striped_component() {
         let growing = [
             (0, 1 << 20, 0x10, layout(MAGIC_V1, 0x100, 1 << 20, 0)),
             (1 << 20, 1 << 30, 0x10, layout(MAGIC_V1, 1, 1 << 20, 4)),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_brought_to_what_lustre_takes() {
+    fn a_requested_striping_is_rounded_to_what_lustre_accepts() {
         let read_back = |unit, count| {
             striping(&request(&StripingRequest { unit: Some(unit), count: Some(count), first: None }))
         };
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_strange(
+        fn any_bytes_are_parsed_without_a_panic(
             mut bytes in prop::collection::vec(any::<u8>(), 0..200), composite in any::<bool>(),
         ) {
             if let Some(magic) = bytes.get_mut(..4) {
@@ -219,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_layout_is_never_misread(cut in 0usize..200) {
+        fn a_truncated_layout_is_never_misread(cut in 0usize..200) {
             let whole = parts(&[
                 (0, 10, 0, layout(MAGIC_V1, 1, 65536, 2)),
                 (10, 100, 0, layout(MAGIC_V1, 1, 131_072, 3)),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_and_not_fatal() {
+    fn an_allocation_that_is_too_large_is_an_error() {
         assert!(Scratch::of(isize::MAX as usize).is_none());
     }
 }

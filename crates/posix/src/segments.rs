@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_means_piece_by_piece_but_touching_pieces_are_one() {
+    fn without_sieving_pieces_are_separate_and_adjacent_ones_are_merged() {
         let got = segments(&[run(0, 4, 8, 2), run(12, 4, 0, 1)], Toggle::Disable, Limit::Span(1 << 20));
         let one = |lo, hi| Segment { lo, hi, data: hi - lo, extents: 1 };
         assert_eq!(got, [one(0, 4), one(8, 16)]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_great_gap_splits_a_window() {
+    fn a_large_gap_splits_a_window() {
         let got =
             segments(&[run(0, 8, 16, 4), run(1 << 30, 8, 16, 4)], Toggle::Automatic, Limit::Span(1 << 40));
         assert_eq!(got.len(), 2);

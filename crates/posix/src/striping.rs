@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_refusal_is_worth_a_line() {
+    fn only_a_refusal_is_reported() {
         use StripingOutcome::*;
         assert!([NotAsked, Applied, Existing, NotHere].iter().all(|outcome| outcome.complaint().is_none()));
         let line = Refused(libc::EPERM).complaint().unwrap();

@@ -175,7 +175,7 @@ proptest! {
 }
 
 #[test]
-fn a_full_disk_is_named_with_its_place() {
+fn a_full_disk_is_an_error_that_names_the_offset() {
     let path = TempPath::with(&[]);
     let (file, _) = open_faulty(&path, Faulty { fail: Some((3, libc::ENOSPC)), ..Faulty::default() });
     let memory = whole(40);
@@ -269,7 +269,7 @@ fn space_is_reserved_by_zeros_where_the_system_cannot() {
 }
 
 #[test]
-fn a_lock_can_be_tried_for_and_is_no_obstacle_for_its_holder() {
+fn try_lock_succeeds_for_the_holder_and_fails_for_others() {
     let path = TempPath::with(&[7; 100]);
     let (one, two) = (open(&path.0), open(&path.0));
     let held = one.try_lock_owned(Offset(0)..Offset(50), true).unwrap().unwrap();

@@ -43,7 +43,7 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
 }
 
 #[test]
-fn permissions_of_a_new_file_are_those_asked_for() {
+fn a_new_file_has_the_requested_permissions() {
     let path = TempPath::new();
     PlainFile::open(&path.0, &PlainOpenOptions { mode: 0o600, ..both() }).unwrap();
     assert_eq!(std::fs::metadata(&path.0).unwrap().permissions().mode() & 0o777, 0o600);
@@ -69,7 +69,7 @@ fn each_direction_needs_its_mode() {
 }
 
 #[test]
-fn preallocation_grows_never_shrinks_never_changes() {
+fn preallocation_grows_a_file_and_changes_no_byte() {
     let path = TempPath::with(b"hello");
     let file = open(&path.0);
     file.preallocate(100_000).unwrap();
@@ -94,7 +94,7 @@ fn deleting_takes_files_and_not_directories() {
 }
 
 #[test]
-fn a_guard_lets_its_thread_in_and_keeps_what_sticks_out() {
+fn a_thread_may_access_its_locked_range_and_not_across_its_end() {
     let path = TempPath::with(&[1; 100]);
     let file = open(&path.0);
     let guard = file.lock(Offset(10)..Offset(50), true).unwrap();
@@ -105,7 +105,7 @@ fn a_guard_lets_its_thread_in_and_keeps_what_sticks_out() {
 }
 
 #[test]
-fn nothing_is_a_fine_amount() {
+fn an_access_of_zero_bytes_succeeds() {
     let path = TempPath::with(b"abc");
     let file = open(&path.0);
     let memory = whole(4);
@@ -169,7 +169,7 @@ impl Syscalls for Advised {
 }
 
 #[test]
-fn advice_reaches_the_system_and_refusals_come_back() {
+fn advice_reaches_the_system_and_errors_are_returned() {
     let path = TempPath::with(&[7; 100]);
     let real = open(&path.0);
     assert!(real.prefetch(Offset(0)..Offset(100)) && real.release(Offset(0)..Offset(100)));

@@ -137,7 +137,7 @@ fn max_acc_0_turns_it_off() {
 }
 
 #[test]
-fn what_is_in_memory_is_neither_asked_for_nor_given_up() {
+fn cached_pages_are_neither_prefetched_nor_released() {
     let path = TempPath::with(&contents(5000));
     let (file, sys) = open_listening(&path, Listening { kept_from: Some(390), ..Listening::default() });
     let memory = whole(70);
@@ -150,7 +150,7 @@ fn what_is_in_memory_is_neither_asked_for_nor_given_up() {
 }
 
 #[test]
-fn an_error_names_its_place_and_leaves_nothing_prefetched() {
+fn an_error_names_its_offset_and_leaves_nothing_prefetched() {
     let path = TempPath::with(&contents(5000));
     let (file, sys) = open_listening(&path, Listening { fail_from: Some(150), ..Listening::default() });
     let tune = AccessTuning { sieve_read: pario_types::Toggle::Disable, ..AccessTuning::default() };
@@ -164,7 +164,7 @@ fn an_error_names_its_place_and_leaves_nothing_prefetched() {
 }
 
 #[test]
-fn the_end_of_the_file_ends_it() {
+fn prefetching_stops_at_the_end_of_the_file() {
     let path = TempPath::with(&contents(130));
     let (file, sys) = open_listening(&path, Listening::default());
     let memory = whole(70);

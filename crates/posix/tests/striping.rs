@@ -92,7 +92,7 @@ fn an_existing_file_keeps_its_layout() {
 }
 
 #[test]
-fn a_refusal_leaves_a_file_that_works_and_a_line_to_print() {
+fn a_refused_layout_leaves_a_working_file_and_a_message() {
     let lustre = Arc::new(Lustre { refuse: Some(libc::EINVAL), ..Lustre::default() });
     for exclusive in [false, true] {
         let path = TempPath::new();
@@ -108,7 +108,7 @@ fn a_refusal_leaves_a_file_that_works_and_a_line_to_print() {
 }
 
 #[test]
-fn nothing_special_happens_where_nothing_is_asked_or_nobody_can_be() {
+fn without_a_request_or_a_parallel_file_system_nothing_changes() {
     let (path, lustre) = (TempPath::new(), Arc::new(Lustre::default()));
     assert_eq!(open(&path, &both(), &lustre).striping_outcome(), StripingOutcome::NotAsked);
     let not_making = PlainOpenOptions { create: false, ..asking(65536, 4) };
@@ -120,14 +120,14 @@ fn nothing_special_happens_where_nothing_is_asked_or_nobody_can_be() {
 }
 
 #[test]
-fn a_missing_directory_is_the_error_it_always_was() {
+fn a_missing_directory_is_the_same_error_with_a_layout() {
     let path = std::env::temp_dir().join("pario-no-such-directory/file");
     let error = PlainFile::open(&path, &asking(65536, 4)).err().unwrap();
     assert_eq!(error.errno(), Some(libc::ENOENT));
 }
 
 #[test]
-fn a_pretended_file_system_goes_the_same_way() {
+fn a_simulated_file_system_takes_the_same_path() {
     let striping = FsStriping { unit: 65536, count: Some(4) };
     let lustre = FileSystem::pretend(FsKind::Lustre, 4096, Some(striping));
     let path = TempPath::new();

@@ -52,7 +52,7 @@ fn check(path: &Path, size: u64) {
 }
 
 #[test]
-fn processes_lose_nothing() {
+fn concurrent_processes_lose_no_write() {
     if let Ok(part) = std::env::var("PARIO_TEST_WRITER") {
         let numbers: Vec<u64> = part.split(' ').take(2).map(|n| n.parse().unwrap()).collect();
         let path = part.splitn(3, ' ').nth(2).unwrap();
@@ -66,7 +66,7 @@ fn processes_lose_nothing() {
     let (path, size) = (TempPath::with(&[]), 5);
     let start = |rank| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "processes_lose_nothing"])
+            .args(["--exact", "concurrent_processes_lose_no_write"])
             .env("PARIO_TEST_WRITER", format!("{rank} {size} {}", path.0.display()))
             .stdout(std::process::Stdio::null())
             .spawn()
@@ -80,7 +80,7 @@ fn processes_lose_nothing() {
 }
 
 #[test]
-fn threads_on_one_handle_lose_nothing() {
+fn threads_on_one_handle_lose_no_write() {
     for sole in [false, true] {
         let (path, size) = (TempPath::with(&[]), 4);
         let file = open_lingering(&path.0);

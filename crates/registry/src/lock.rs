@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_whose_file_is_removed_is_not_had_by_two() {
+    fn a_lock_whose_file_is_removed_has_one_holder() {
         let scratch = Scratch::new("lock-removed");
         let path = scratch.path("a.lock");
         let inside = std::sync::atomic::AtomicU32::new(0);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_directory_is_private_and_goes_with_those_above() {
+    fn a_run_directory_is_private_and_is_removed_with_its_parents() {
         let base = base("made");
         let path = run_directory(base.dir(), PARTITION, ServerId(3)).expect("made");
         assert_eq!(path.metadata().expect("there").mode() & 0o7777, 0o700);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_made_is_refused() {
+    fn a_run_directory_that_another_user_could_have_made_is_refused() {
         let base = base("refused");
         let [user, whole, own] = steps(base.dir(), PARTITION, ServerId(0));
         std::fs::create_dir_all(base.dir().join("elsewhere")).expect("made");

@@ -59,15 +59,14 @@ fn change_until_killed(registry: &Registry) -> ! {
 }
 
 #[test]
-fn processes_lose_no_change_of_each_other() {
+fn concurrent_processes_lose_no_change() {
     if let Some(registry) = registry_of_child() {
         return create_and_change(&registry);
     }
     let scratch = Scratch::new("processes");
     let registry = Registry::open(&scratch.0).expect("opened");
     registry.create(&description("shared"), "here").expect("created");
-    let children: Vec<_> =
-        (0..3).map(|_| start("processes_lose_no_change_of_each_other", &scratch.0)).collect();
+    let children: Vec<_> = (0..3).map(|_| start("concurrent_processes_lose_no_change", &scratch.0)).collect();
     for mut child in children {
         assert!(child.wait().expect("ended").success());
     }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_is_let_in() {
+    fn only_an_equal_format_is_accepted() {
         let (dir, file) = (Path::new("/d"), Path::new("/d/format"));
         let ours = format(0xab, 3, 65536);
         let check = |text: &str| ours.check(dir, file, text.as_bytes());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_cut_or_changed_is_no_format() {
+    fn a_truncated_or_changed_format_file_is_refused() {
         let (dir, file) = (Path::new("/d"), Path::new("/d/format"));
         let ours = format(0xab, 3, 65536);
         let text = ours.text();

@@ -187,7 +187,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn blocks_lie_one_after_the_other(runs in any_runs(40), most in 1u64..9) {
+        fn ordered_blocks_are_contiguous(runs in any_runs(40), most in 1u64..9) {
             let order = BlockOrder::new(SIZE, &runs).unwrap();
             let start = ((32 + 16 * runs.len()) as u64).next_multiple_of(SIZE as u64);
             let named: Vec<u64> = runs.iter().cloned().flatten().collect();
@@ -220,7 +220,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn a_file_s_beginning_is_the_order_or_none(runs in any_runs(40), spoil in any::<(usize, u8)>()) {
+        fn an_encoded_order_is_decoded_unless_a_byte_was_changed(runs in any_runs(40), spoil in any::<(usize, u8)>()) {
             let (file, order) = (FileId(7), BlockOrder::new(SIZE, &runs).unwrap());
             let mut bytes = order.encode(file);
             let decode = |file, bytes: &[u8]| {
@@ -237,7 +237,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn orders_that_cannot_be_are_refused() {
+    fn invalid_orders_are_refused() {
         for runs in [&[0..2, 1..3][..], &[4..5, 3..3], &[0..1, u64::MAX - 1..u64::MAX], &[5..9, 7..8]] {
             assert_eq!(BlockOrder::new(SIZE, runs), None, "{runs:?}");
         }

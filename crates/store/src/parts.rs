@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_go_and_held_ones_stay() {
+    fn the_least_recently_used_files_are_closed_and_those_in_use_stay() {
         let parts = OpenPartCache::new(4);
         let held = parts.get(FileId(0));
         for file in 1..20 {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_synced_is_not_forgotten() {
+    fn files_that_are_not_synced_are_not_forgotten() {
         let parts = OpenPartCache::new(2);
         parts.get(FileId(1)).write().unsynced.header += 1;
         for file in 2..9 {

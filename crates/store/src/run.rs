@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_run_counts_like_its_bytes(first in 0u64..9, count in 0usize..5, end in 0u64..(16 * 4096)) {
+        fn a_run_counts_its_blocks_and_bytes_below_an_end(first in 0u64..9, count in 0usize..5, end in 0u64..(16 * 4096)) {
             let run = BlockRun::new(FileId(1), 4096, first, count).unwrap();
             let below = (first * 4096..run.end()).filter(|at| *at < end).count();
             let kept: usize = (0..count).map(|index| run.kept(index, end)).sum();

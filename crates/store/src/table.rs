@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_and_entries_stand_as_documented() {
+    fn headers_and_entries_are_encoded_as_documented() {
         let header = PartHeader {
             sequence: 1,
             end: 2,
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_that_of_the_place_and_the_bytes() {
+    fn a_checksum_covers_the_position_and_the_bytes() {
         // CRC-32C of the id, the number and "123456789", computed bit by bit with other code.
         let mut crc = !0u32;
         for byte in [1u8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0].iter().chain(b"123456789") {

@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn in_a_faulty_one_that_does_not_fail(steps in prop::collection::vec(any_step(), 1..24)) {
+    fn in_a_fault_injecting_one_without_faults(steps in prop::collection::vec(any_step(), 1..24)) {
         let store = FaultyStore::new(MemoryStore::new(4096).unwrap());
         store.fail(None, 1 << 40, 1, 5);
         try_steps(4096, &steps, store, |same| same)?;
@@ -237,7 +237,7 @@ proptest! {
 }
 
 #[test]
-fn offsets_that_no_file_has_are_refused() {
+fn offsets_beyond_any_file_are_refused() {
     let scratch = Scratch::new();
     let stores: [Box<dyn Store>; 2] = [
         Box::new(FileStore::open(scratch.path(), 4096, WHO).unwrap()),
@@ -310,7 +310,7 @@ fn a_stale_truncate_never_destroys_later_writes() {
 }
 
 #[test]
-fn reserved_room_is_there_and_changes_nothing() {
+fn reserved_room_is_available_and_changes_no_byte() {
     let scratch = Scratch::new();
     let stores: [Box<dyn Store>; 2] = [
         Box::new(FileStore::open(scratch.path(), 4096, WHO).unwrap()),

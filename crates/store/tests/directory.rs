@@ -49,7 +49,7 @@ fn sums_of(root: &Path, file: u64) -> PathBuf {
 }
 
 #[test]
-fn only_its_own_server_gets_in_and_only_once() {
+fn a_store_is_opened_by_its_own_server_and_once_at_a_time() {
     let scratch = Scratch::new();
     let root = scratch.path().join("new");
     let store = open(&root);
@@ -87,7 +87,7 @@ fn only_its_own_server_gets_in_and_only_once() {
 }
 
 #[test]
-fn a_store_that_was_not_finished_is_finished() {
+fn an_incomplete_store_is_completed() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path().join("parts/07")).unwrap();
     fs::write(scratch.path().join("format.new"), "pario-st").unwrap();
@@ -102,7 +102,7 @@ fn a_store_that_was_not_finished_is_finished() {
 }
 
 #[test]
-fn holes_take_no_room_and_room_is_counted() {
+fn holes_take_no_space_and_used_space_is_counted() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     let gib = 1u64 << 30;
@@ -199,7 +199,7 @@ fn damage_of_bytes_entries_and_headers_is_found() {
 }
 
 #[test]
-fn blocks_lie_in_the_order_that_was_told() {
+fn blocks_are_stored_in_the_given_order() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     store.arrange(FileId(1), &[6..8, 0..1, 3..6]).unwrap();
@@ -235,7 +235,7 @@ fn blocks_lie_in_the_order_that_was_told() {
 }
 
 #[test]
-fn an_order_that_is_lost_or_damaged_is_found() {
+fn a_lost_or_damaged_order_is_detected() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     for file in 1..3 {
@@ -261,7 +261,7 @@ fn an_order_that_is_lost_or_damaged_is_found() {
 }
 
 #[test]
-fn threads_share_parts() {
+fn concurrent_threads_share_parts() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).with_open_parts(1);
     let done = AtomicBool::new(false);
@@ -299,7 +299,7 @@ fn threads_share_parts() {
 }
 
 #[test]
-fn runs_longer_than_one_system_call_takes() {
+fn a_run_longer_than_one_system_call_accepts_is_complete() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     let blocks: Vec<_> = (0..2500u32).map(|number| filled(number as u8 | 1)).collect();

@@ -122,7 +122,7 @@ fn a_lost_part_takes_no_writes_until_it_is_accepted_or_emptied() {
 }
 
 #[test]
-fn a_lost_manifest_is_refused_until_somebody_says_so() {
+fn a_lost_manifest_is_refused_until_its_loss_is_accepted() {
     let scratch = Scratch::new();
     make(&scratch, true);
     let manifest = scratch.path().join("manifest");
@@ -143,7 +143,7 @@ fn a_lost_manifest_is_refused_until_somebody_says_so() {
 }
 
 #[test]
-fn numbers_that_were_used_stay_known() {
+fn the_highest_file_id_survives_removals() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     for file in 1..40 {

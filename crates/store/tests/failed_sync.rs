@@ -21,7 +21,7 @@ fn read(store: &FileStore) -> Result<u8, Error> {
 }
 
 #[test]
-fn a_sync_and_a_close_after_a_failed_sync_fail_until_it_is_repaired() {
+fn sync_and_close_fail_after_a_failed_sync_until_the_part_is_repaired() {
     let mut damaged = 0;
     for seed in 0..200 {
         let medium = SimulatedMedium::new(seed);

@@ -18,7 +18,7 @@ fn write(store: &impl Store, count: usize, byte: u8) -> Result<(), ErrorKind> {
 }
 
 #[test]
-fn calls_fail_after_so_many_and_so_often() {
+fn faults_begin_after_a_number_of_calls_and_last_for_a_number() {
     let store = store();
     store.fail(Some(StoreCall::Write), 1, 2, EROFS);
     store.fail(Some(StoreCall::Sync), 0, u64::MAX, EIO);
@@ -62,7 +62,7 @@ fn a_stopped_store_does_nothing_more() {
 }
 
 #[test]
-fn a_flipped_byte_is_damage() {
+fn a_flipped_byte_is_reported_as_damage() {
     let store = store();
     write(&store, 3, 1).unwrap();
     store.flip_byte(FILE, SIZE as u64 + 7).unwrap();
@@ -72,7 +72,7 @@ fn a_flipped_byte_is_damage() {
 }
 
 #[test]
-fn full_memory_is_said() {
+fn full_memory_is_an_error() {
     let store = MemoryStore::with_capacity(SIZE, 3 * SIZE as u64).unwrap();
     assert_eq!(store.write(FILE, 0, &[&[1; SIZE][..]; 5], u64::MAX).unwrap_err().errno(), ENOSPC);
     assert_eq!(store.end(FILE), Ok(3 * SIZE as u64));

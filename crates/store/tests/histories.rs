@@ -540,7 +540,7 @@ fn errors_of_the_medium_lose_nothing() {
 }
 
 #[test]
-fn errors_kills_and_losses_of_power_together_lose_nothing() {
+fn combined_errors_kills_and_power_losses_lose_nothing() {
     try_seeds(Kind { kills: true, power: true, errors: true, ..NOTHING });
 }
 
@@ -550,6 +550,6 @@ fn failed_syncs_before_a_loss_of_power_lose_nothing_that_was_synced() {
 }
 
 #[test]
-fn a_medium_that_lies_is_found_out() {
+fn a_medium_that_loses_synced_bytes_is_detected() {
     try_seeds(Kind { lies: true, ..NOTHING });
 }

@@ -58,7 +58,7 @@ fn read(store: &FileStore, file: u64, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_full_medium_is_said_and_loses_nothing() {
+fn a_full_medium_is_an_error_and_loses_nothing() {
     let Some(medium) = Medium::new("size=1m,mode=700") else { return };
     let store = medium.open().unwrap();
     write(&store, 1, 0, 100, 1).unwrap();
@@ -88,7 +88,7 @@ fn a_full_medium_is_said_and_loses_nothing() {
 }
 
 #[test]
-fn a_full_medium_loses_nothing_that_is_in_order() {
+fn a_full_medium_loses_nothing_of_an_ordered_part() {
     let Some(medium) = Medium::new("size=1m,mode=700") else { return };
     let store = medium.open().unwrap();
     store.arrange(FileId(1), &[100..400, 0..50]).unwrap();
@@ -111,7 +111,7 @@ fn a_full_medium_loses_nothing_that_is_in_order() {
 }
 
 #[test]
-fn a_medium_that_may_only_be_read_is_read() {
+fn a_read_only_medium_can_be_read() {
     let Some(medium) = Medium::new("size=4m,mode=700") else { return };
     let store = medium.open().unwrap();
     store.arrange(FileId(3), &[2..3, 0..2]).unwrap();
@@ -138,7 +138,7 @@ fn a_medium_that_may_only_be_read_is_read() {
 }
 
 #[test]
-fn no_store_is_made_where_nothing_may_be_written() {
+fn no_store_is_created_on_a_read_only_medium() {
     let Some(medium) = Medium::new("size=1m,mode=700,ro") else { return };
     assert_eq!(medium.open().err().unwrap().kind(), ErrorKind::ReadOnly);
 }

@@ -62,7 +62,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_address_is_refused() {
         let wrong =
             ["", "unix:", "/run/x", "tcp:", "tcp:host", "tcp::80", "tcp:h:70000", "tcp:h:+1", "tcp:::1:80"];
         for text in wrong.into_iter().chain(["tcp:[::1]", "tcp:[h]:80", "udp:h:1", "tcp:[::1:80"]) {
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_reads_as_it_is_shown(
+        fn an_address_parses_as_it_is_displayed(
             host in "[a-z0-9.-]{1,12}|::[0-9a-f:]{0,8}",
             port: u16,
             path in "/\\PC{0,20}",

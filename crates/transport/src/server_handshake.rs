@@ -296,7 +296,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_knows_the_secret_comes_in(cuts in prop::collection::vec(1usize..40, 1..10)) {
+        fn a_client_with_the_secret_is_accepted(cuts in prop::collection::vec(1usize..40, 1..10)) {
             let mut cuts = cuts.into_iter().cycle();
             let mut handshake = begin(None);
             let hello = hello();
@@ -312,7 +312,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_comes_in(bytes in prop::collection::vec(any::<u8>(), 12..200)) {
+        fn random_bytes_are_never_accepted(bytes in prop::collection::vec(any::<u8>(), 12..200)) {
             let step = begin(None).feed(&bytes);
             let HandshakeStep::Refused { farewell, .. } = step else { panic!("not refused") };
             prop_assert!(farewell.is_empty());
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_wrong_here_is_told_why() {
+    fn a_client_that_is_refused_is_told_why() {
         let cases = [
             (Hello { partition: PartitionId(7), ..hello() }, "not of 00000000000000000000000000000007"),
             (Hello { server: ServerId(0), ..hello() }, "this is server 2, not 0"),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn root_comes_in_and_other_versions_do_not() {
+    fn root_is_accepted_and_other_versions_are_not() {
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
         assert!(matches!(begin(Some(0)).feed(&bytes), HandshakeStep::Send(_)));
         bytes[4..6].copy_from_slice(&(VERSION + 1).to_le_bytes());
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_good_once_and_one_way() {
+    fn a_proof_is_valid_once_and_in_one_direction() {
         let secret = &config().secret;
         let wrong = [
             AGREED.prove_client(&Secret::new([6; 32])),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_speaks_out_of_turn() {
+    fn messages_out_of_order_are_refused() {
         let proof = AGREED.prove_client(&config().secret);
         let answer = Greeting::Answer { proof }.encode();
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();

@@ -171,7 +171,7 @@ fn no_write_is_lost_between_two_clients_and_the_flusher() {
 }
 
 #[test]
-fn a_loan_ends_one_way_only() {
+fn a_lent_slot_is_filled_by_the_client_or_the_server_never_by_both() {
     let client = |stage: &Stage| match stage.clients[0].claim(stage.place, FILE, 0) {
         Ok(mut pending) => {
             pending.write(0, &[b'c'; BLOCK]);
@@ -217,7 +217,7 @@ fn an_abandoned_loan_is_free_for_the_next() {
 }
 
 #[test]
-fn what_is_cut_off_stays_off() {
+fn truncated_blocks_do_not_come_back() {
     let client = |stage: &Stage| {
         if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
             guard.write(1000, &[b'w'; 3000]).expect("not retired");
@@ -258,7 +258,7 @@ fn what_is_cut_off_stays_off() {
 }
 
 #[test]
-fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
+fn a_client_with_an_old_slot_of_an_invalidated_block_is_seen_or_fails() {
     let client = |stage: &Stage| {
         if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
             assert!(!stage.server_did.load(Ordering::Relaxed), "pinned by old knowledge");

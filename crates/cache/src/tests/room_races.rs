@@ -185,7 +185,7 @@ fn a_write_counts_only_if_it_can_be_stored() {
 
 /// There is space for everything until there is not, while a client writes and the flusher works.
 #[test]
-fn what_counted_while_there_was_plenty_can_be_stored() {
+fn a_write_that_was_accepted_with_enough_room_can_be_stored() {
     for lent in [false, true] {
         let runs = every_order(
             4,
@@ -207,7 +207,7 @@ fn what_counted_while_there_was_plenty_can_be_stored() {
 
 /// A lent block with reserved space is accepted whenever it is published.
 #[test]
-fn a_lent_block_has_its_room() {
+fn a_lent_block_has_room_reserved() {
     every_order(
         4,
         || Stage::new(1, false, true),

@@ -218,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scattering_fills_what_the_chunks_say(
+        fn scattering_fills_exactly_the_bytes_of_the_chunks(
             sizes in prop::collection::vec(0usize..40, 1..6),
             cuts in prop::collection::vec((0usize..10, 1usize..10), 1..30),
         ) {

@@ -250,7 +250,7 @@ mod tests {
     proptest! {
         /// Every byte below the ceiling is planned once, where the layout says; once for each replica if it is written.
         #[test]
-        fn chunks_are_the_bytes_one_by_one(
+        fn the_chunks_of_a_plan_are_those_of_single_bytes(
             layout in any_layout(), segments in any_segments(), ceiling in 0u64..700, write: bool,
         ) {
             let pick = last(&layout);
@@ -284,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn clipping_later_is_planning_with_the_ceiling(
+        fn clipping_a_plan_equals_planning_with_the_limit(
             layout in any_layout(), segments in any_segments(), ceiling in 0u64..700,
         ) {
             let of = |i: usize| segments.get(i).copied();
@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn groups_are_the_chunks_block_by_block(
+        fn groups_are_the_chunks_of_each_block(
             layout in any_layout(), segments in any_segments(), block in 1u64..64,
         ) {
             let of = |i: usize| segments.get(i).copied();
@@ -325,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn leading_bytes_end_at_the_first_beyond_the_size(segments in any_segments(), size in 0u64..700) {
+        fn the_count_of_leading_bytes_ends_at_the_file_size(segments in any_segments(), size in 0u64..700) {
             let each = segments.iter().flat_map(|(offset, len)| (0..*len as u64).map(move |i| offset + i));
             let naive = each.take_while(|byte| *byte < size).count();
             prop_assert_eq!(leading(segments.iter().copied(), size), naive);

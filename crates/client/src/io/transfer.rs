@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visits_begin_where_they_should_or_right_after() {
+    fn transfers_begin_with_the_given_server_or_the_next() {
         let servers = [1, 2, 5].map(ServerId);
         let first = |wanted| starting_index(&servers, ServerId(wanted));
         assert_eq!([0, 1, 2, 3, 5, 6].map(first), [0, 0, 1, 2, 2, 0]);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_moments() {
+    fn times_convert_to_and_from_system_time() {
         for nanoseconds in [0, 1, -1, 1_700_000_000_123_456_789, -86_400_000_000_001, i64::MAX] {
             assert_eq!(stamp(time(Stamp(nanoseconds))), Stamp(nanoseconds));
         }

@@ -212,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_locked_is_what_is_written(
+        fn the_locked_ranges_are_the_written_ones(
             written in prop::collection::vec((0u64..300, 0u64..20).prop_map(|(at, len)| at..at + len), 0..40),
         ) {
             let locked = to_lock(written.clone());

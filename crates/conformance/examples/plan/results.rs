@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_lie_in_the_middle() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(Spread::of([3.0, 1.0, 7.0].into_iter()).with(0), "3 (1–7)");
         assert_eq!(Spread::of([3.0, 1.0, 7.0, 4.0].into_iter()).with(1), "3.5 (1.0–7.0)");
         assert_eq!(Spread::of([2.0].into_iter()).with(2), "2.00 (2.00–2.00)");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_less_is_of_the_same_turn() {
+    fn the_difference_is_between_results_of_the_same_turn() {
         let shares = Shares { local: 3 << 20, duplicate: 0, broadcast: 1 << 20, central: 0, chunks: 2 };
         let mut result = Result::new(&JOBS[0], 100, [None, None, Some(shares), None]);
         for (central, by_plan) in [(4.0, 1.0), (10.0, 9.0), (8.0, 4.0)] {

@@ -2,12 +2,12 @@
  *
  *   cut ROLE FILE DIR
  *
- * server: a server's host is cut off. What is written then fails for every rank, in time, and so do sync and close.
- * on:     a program with a file on other servers goes on until that one is through.
- * client: the host of this program is cut off, with what it has written still in its memory. It hears of it; when
- *         the cable is back nothing is lost.
- * beside: meanwhile another program with as many ranks writes what follows in the same file, from the middle of a block
- *         on.
+ * server: the host of a server is cut off. Writes, syncs and closes fail on every rank, in time.
+ * on:     a program with a file on other servers continues until the first one has ended.
+ * client: the host of this program is cut off while its memory holds dirty bytes. It gets an error, and writes them again when
+ *         the network is back.
+ * beside: meanwhile another program with as many ranks writes the following bytes of the same file, from the middle of a
+ *         block on.
  */
 #include "markers.h"
 
@@ -124,8 +124,11 @@ static void client_is_cut_off(const char *path)
     MPI_File f = open_file(path);
     fill(0);
     MUST(MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
+    /* The ranks have their leases, and no block is being staged when the host is cut off. */
+    MUST(MPI_File_sync(f));
     all_ready("ready");
     await("cut");
+    MUST(MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
     double begun = MPI_Wtime();
     EXPECT(failed("sync", MPI_File_sync(f)));
     if (me == 0) printf("sync %.1f s\n", MPI_Wtime() - begun);

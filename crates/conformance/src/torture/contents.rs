@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_returned_write_is_there_and_nothing_else() {
+    fn a_write_that_returned_is_visible_and_nothing_else_is() {
         let done =
             contents(&[call(1, write(1, 0, 10), 10, Some(20)), call(1, write(2, 0, 10), 30, Some(40))]);
         assert!(read(&done, 50, content(2, 0, 10), &[]));
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_dead_worker_may_have_happened_until_it_is_over() {
+    fn a_call_of_a_killed_worker_may_take_effect_for_a_limited_time() {
         let calls = [
             call(1, write(1, 0, 10), 10, Some(20)),
             call(2, write(2, 0, 10), 30, None),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_that_failed_is_not_made_good_by_the_close_of_another_handle() {
+    fn a_failed_close_is_not_undone_by_the_close_of_another_handle() {
         let mut calls = vec![
             call(1, write(1, 0, 10), 1, Some(2)),
             call(1, Op::Sync { file: 0 }, 3, Some(4)),
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_in_a_workers_memory_is_definite_when_it_was_flushed() {
+    fn a_write_cached_by_a_worker_is_certain_after_its_flush() {
         let kept = Op::Write { file: 0, serial: 1, extents: vec![(0, 10)], kept: true };
         let calls = [call(1, kept, 10, Some(20)), call(1, Op::Flush { file: 0 }, 30, Some(40))];
         let unsaved = contents(&calls[..1]);

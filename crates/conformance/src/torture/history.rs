@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_comes_back_as_it_was_written() {
+    fn a_journal_decodes_to_what_was_encoded() {
         let dir = crate::scratch();
         let path = dir.join("journal");
         let mut journal = Journal::create(&path).expect("a new file");

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_must_be_there() {
+    fn acknowledged_changes_of_names_must_be_visible() {
         let mut names = Names::default();
         for op in [create("a", 1), Op::Fill { name: "a".into(), number: 1 }] {
             names.take(&call(op, Some(Outcome::Done)), &[]).expect("it can be done");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_never_returned_may_be_there() {
+    fn failed_or_unfinished_changes_of_names_may_be_visible() {
         let mut names = Names::default();
         names.take(&call(create("a", 1), None), &[]).expect("either");
         let remove = Op::Remove { name: "b".into() };

@@ -28,7 +28,7 @@ fn refused(site: &Site, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_forgotten_partition_is_registered_again_from_its_directories_alone() {
+fn an_unregistered_partition_is_adopted_from_its_directories_alone() {
     let site = Site::up(Shape { stripe: 4096, more: "deadline = 45s\n".into(), ..Shape::new(3) });
     let bytes = site.write("/file", BYTES);
     let before = site.entry();
@@ -58,7 +58,7 @@ fn a_forgotten_partition_is_registered_again_from_its_directories_alone() {
 }
 
 #[test]
-fn what_is_missing_or_foreign_is_not_adopted() {
+fn missing_or_foreign_directories_are_not_adopted() {
     let (site, other) = (Site::up(Shape::new(3)), Site::up(Shape::new(1)));
     let bytes = site.write("/file", BYTES);
     other.stop();
@@ -84,7 +84,7 @@ fn what_is_missing_or_foreign_is_not_adopted() {
 
 /// The servers were killed and the registry is lost: what only their pools have is found as well.
 #[test]
-fn adoption_saves_what_only_the_pools_of_killed_servers_have() {
+fn adoption_stores_dirty_pools_of_killed_servers() {
     let site = Site::new(Shape { cache: 16 << 20, more: "high_water = 100%\n".into(), ..Shape::new(2) });
     site.start_slow(2_000_000);
     let bytes = site.write("/file", BYTES);

@@ -70,7 +70,8 @@ fn use_everything(partition: &Partition, number: &str, dice: &mut Dice) -> pario
 
 /// A client process that is in by now.
 fn start(site: &Site, number: u64, seed: u64) -> Child {
-    let mut command = site.again(&[], "partition::clients::killed_clients_leave_nothing");
+    let mut command =
+        site.again(&[], "partition::clients::killed_clients_leave_no_pins_sessions_or_open_files");
     command.env(CHILD, format!("{} {number} {seed}", site.home().display()));
     let mut child = command.stdout(Stdio::piped()).spawn().expect("this program can be started again");
     let output = BufReader::new(child.stdout.as_mut().expect("it is piped"));
@@ -80,7 +81,7 @@ fn start(site: &Site, number: u64, seed: u64) -> Child {
 }
 
 #[test]
-fn killed_clients_leave_nothing() {
+fn killed_clients_leave_no_pins_sessions_or_open_files() {
     if let Ok(told) = std::env::var(CHILD) {
         return child(&told);
     }

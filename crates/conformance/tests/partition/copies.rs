@@ -51,7 +51,7 @@ fn impatient(site: &Site) -> Partition {
 }
 
 #[test]
-fn the_dead_are_not_missed_where_others_have_copies() {
+fn files_stay_readable_and_writable_while_replicas_are_unreachable() {
     let site = Site::up(Shape { more: "supervise = false\n".into(), ..Shape::new(3) });
     let (client, bytes) = (site.client(), Dice::new(5).bytes(2 << 20));
     let all: &[_] = &[(0..MIB, &[1, 2][..]), (MIB..2 * MIB, &[0, 1][..])];
@@ -98,7 +98,7 @@ fn the_dead_are_not_missed_where_others_have_copies() {
 }
 
 #[test]
-fn bytes_that_only_the_dead_have_are_an_error() {
+fn bytes_without_a_reachable_replica_are_an_error() {
     let site = Site::up(Shape { more: "supervise = false\n".into(), ..Shape::new(3) });
     let file = create(&site.client(), "/file", &[(0..MIB, &[1]), (MIB..2 * MIB, &[1, 2])]);
     file.write_at(&[7; 2 << 20], 0).and_then(|()| file.close()).expect("all servers are up");
@@ -115,7 +115,7 @@ fn bytes_that_only_the_dead_have_are_an_error() {
 
 /// One server has lost a copy, another has a damaged one: reads go elsewhere, and `pario check` finds it and puts it right.
 #[test]
-fn copies_that_differ_are_found_and_made_equal() {
+fn check_finds_and_repairs_divergent_replicas() {
     let site = Site::up(Shape::new(3));
     let bytes = Dice::new(8).bytes(1 << 20);
     let kept: [(_, &[u16]); 3] = [("/lost", &[1, 2]), ("/damaged", &[1, 2, 0]), ("/good", &[0, 2])];
@@ -156,7 +156,7 @@ fn copies_that_differ_are_found_and_made_equal() {
 
 /// Clients write the same bytes at the same time, while servers die and come back: whoever won, won everywhere.
 #[test]
-fn writers_of_the_same_bytes_leave_equal_copies() {
+fn concurrent_writers_of_the_same_bytes_leave_equal_replicas() {
     try_seeds(&[41], |dice| {
         let site = Site::up(Shape { cache: 1 << 20, ..Shape::new(3) });
         let kept: &[(Range<u64>, &[u16])] = &[(0..200_000, &[0, 1, 2]), (300_000..500_000, &[2, 1])];
@@ -211,7 +211,7 @@ fn writers_of_the_same_bytes_leave_equal_copies() {
 
 /// Tables may be large: who has made one does not ask for it, and neither does who was told it.
 #[test]
-fn a_table_is_asked_for_by_those_who_do_not_know_it() {
+fn a_placement_table_is_requested_only_by_clients_that_lack_it() {
     let site = Site::up(Shape::new(2));
     let file = create(&site.client(), "/file", &[(0..1000, &[0, 1]), (1000..2000, &[1])]);
     let table = file.layout().table().expect("it is placed").clone();
@@ -234,7 +234,7 @@ fn a_table_is_asked_for_by_those_who_do_not_know_it() {
 
 /// What programs and commands do with files, they do with placed ones.
 #[test]
-fn a_placed_file_is_a_file() {
+fn a_placed_file_behaves_like_a_striped_file() {
     let site = Site::up(Shape::new(3));
     let (client, bytes) = (site.client(), Dice::new(9).bytes(1_500_000));
     let kept: &[(Range<u64>, &[u16])] = &[(0..500_000, &[1]), (600_000..MIB, &[0, 2])];

@@ -71,7 +71,7 @@ fn the_next_open_repairs_replicas_that_a_killed_writer_left_divergent() {
 }
 
 #[test]
-fn divergent_replicas_are_known_after_the_server_was_killed_with_the_writer() {
+fn divergent_replicas_are_repaired_after_the_server_was_killed_with_the_writer() {
     try_seeds(&[52], |dice| {
         writers_are_killed(dice, 1, |site| {
             site.kill_all();

@@ -119,7 +119,7 @@ fn discarded_data_is_counted() {
 }
 
 #[test]
-fn data_of_a_forgotten_partition_is_named_until_it_is_discarded() {
+fn data_of_an_unregistered_partition_is_listed_until_it_is_discarded() {
     let site = site(1);
     site.write("/file", BYTES);
     let entry = site.entry();
@@ -172,7 +172,7 @@ fn a_failed_up_leaves_nothing_in_memory() {
 
 /// A node that is this host under another name, as long as the launcher works.
 #[test]
-fn list_names_the_hosts_that_cannot_be_asked() {
+fn list_names_unreachable_hosts() {
     let shape = Shape { more: "listen = 127.0.0.1\nlauncher = ssh\n".into(), ..Shape::new(1) };
     let mut site = Site::on(shape, &["node.invalid".to_owned()]);
     let ssh = site.path("ssh");

@@ -32,7 +32,7 @@ fn fill(file: &File, bytes: &[u8]) -> Option<ErrorKind> {
 
 /// The storage of server 1 holds 12 MiB, which is enough for two versions of what is written over; names are elsewhere.
 #[test]
-fn a_full_disk_is_the_writers_error_until_there_is_room() {
+fn a_full_disk_is_an_error_of_the_write_until_there_is_room() {
     let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(2) });
     if !site.mount(1, "12m") {
         return;
@@ -167,7 +167,7 @@ fn fill_up(path: &Path) {
 }
 
 #[test]
-fn a_read_only_disk_can_be_read_and_is_the_writers_error() {
+fn a_read_only_disk_can_be_read_and_is_an_error_of_the_write() {
     let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(2) });
     if !site.mount(1, "16m") {
         return;
@@ -204,7 +204,7 @@ fn a_read_only_disk_can_be_read_and_is_the_writers_error() {
 
 /// What cannot be stored may fill the cache only so far that the rest can still be read.
 #[test]
-fn what_cannot_be_stored_leaves_room_for_readers() {
+fn dirty_blocks_that_cannot_be_stored_leave_room_for_readers() {
     let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(1) });
     if !site.mount(0, "16m") {
         return;
@@ -224,7 +224,7 @@ fn what_cannot_be_stored_leaves_room_for_readers() {
 
 /// No file system holds a byte there. Without the file its servers can be stopped again.
 #[test]
-fn what_no_storage_can_hold_is_the_writers_error() {
+fn a_write_beyond_the_largest_file_is_an_error_of_the_writer() {
     let site = Site::up(Shape::new(2));
     let client = site.client();
     let (far, near) = (create(&client, "/far"), create(&client, "/near"));
@@ -244,7 +244,7 @@ fn part(site: &Site, server: u16, file: FileId) -> PathBuf {
 }
 
 #[test]
-fn damage_is_found_and_stays_where_it_is() {
+fn damage_is_detected_and_does_not_spread() {
     let site = Site::up(Shape::new(2));
     let bytes = Dice::new(1).bytes(4 << 20);
     let client = site.client();

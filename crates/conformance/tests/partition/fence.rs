@@ -62,7 +62,8 @@ struct CachingProcess {
 
 impl CachingProcess {
     fn start(site: &Site, route: &str) -> CachingProcess {
-        let mut command = site.again(&[], "partition::fence::a_killed_server_takes_what_was_kept_meanwhile");
+        let mut command =
+            site.again(&[], "partition::fence::a_restarted_server_accepts_bytes_cached_meanwhile");
         command.env(KEEPS, route).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this program runs");
         let said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -132,7 +133,7 @@ fn overwrite(site: &Site) {
 }
 
 #[test]
-fn a_killed_server_takes_what_was_kept_meanwhile() {
+fn a_restarted_server_accepts_bytes_cached_meanwhile() {
     if let Ok(route) = std::env::var(KEEPS) {
         return a_process_that_keeps_blocks(&route);
     }
@@ -145,7 +146,7 @@ fn a_killed_server_takes_what_was_kept_meanwhile() {
 }
 
 #[test]
-fn a_partition_that_was_down_takes_what_was_kept_meanwhile() {
+fn a_partition_that_was_down_accepts_bytes_cached_meanwhile() {
     let site = site(true);
     let caching = CachingProcess::start(&site, "local");
     site.succeed(&["down", "trial"]);
@@ -155,7 +156,7 @@ fn a_partition_that_was_down_takes_what_was_kept_meanwhile() {
 
 /// Somebody else is there first, and waits for the process: he gets what it had not stored.
 #[test]
-fn after_a_killed_server_others_wait_for_what_was_kept() {
+fn after_a_server_restart_other_clients_wait_for_leases() {
     let site = site(true);
     for route in ["local", "far"] {
         let caching = CachingProcess::start(&site, route);
@@ -183,7 +184,7 @@ fn a_process_that_missed_the_restart_of_a_killed_server_overwrites_nothing() {
 }
 
 #[test]
-fn a_repaired_connection_costs_nothing() {
+fn leases_survive_a_repaired_connection() {
     let site = site(true);
     let proxy = FaultyProxy::to(&site);
     let caching = CachingProcess::start(&site, &proxy.port().to_string());
@@ -207,7 +208,7 @@ fn a_process_that_was_cut_off_overwrites_nothing() {
 /// Nobody says that the proxy is dead: others wait as long as they have to, and the process shows nothing of what it keeps
 /// from then on, though it does not know more.
 #[test]
-fn what_may_be_out_of_date_is_not_shown() {
+fn possibly_stale_bytes_are_not_read() {
     let site = site(false);
     let proxy = FaultyProxy::to(&site);
     let mut caching = CachingProcess::start(&site, &proxy.port().to_string());

@@ -81,7 +81,7 @@ fn scribble(client: &Partition, path: &str, seed: u64, is_killed: &AtomicBool) -
 /// Programs of this host and of another, on storage that has room for a part of what they write; a server is killed in
 /// the middle.
 #[test]
-fn what_was_accepted_can_be_stored_on_a_full_disk() {
+fn accepted_writes_can_be_stored_on_a_full_disk() {
     try_seeds(&[1, 2], |dice| {
         let cache = [1 << 20, 4 << 20, 32 << 20][dice.below(3) as usize];
         let mut site = Site::new(Shape { cache, ..Shape::new(2) });
@@ -142,7 +142,7 @@ fn said(log: &Path) -> usize {
 /// Others take the room in one go after blocks were accepted for which there was plenty. They stay in the pool, whoever
 /// syncs hears of it, the store is left alone, `down` says so soon, and once there is room everything is stored.
 #[test]
-fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
+fn room_taken_by_others_is_an_error_of_the_sync_until_it_is_free_again() {
     let more = "high_water = 100%\n".into();
     let mut site = Site::new(Shape { cache: 4 << 20, more, ..Shape::new(1) });
     if !site.mount(0, "64m") {

@@ -31,7 +31,7 @@ fn log(site: &Site, server: u16) -> String {
 }
 
 #[test]
-fn a_signal_has_servers_store_everything_and_leave() {
+fn a_signalled_server_stores_everything_and_exits() {
     let site = Site::new(shape(3));
     for (round, signal) in (0..).zip(["-TERM", "-INT", "-HUP"]) {
         site.start_slow(3000);
@@ -56,7 +56,7 @@ fn a_signal_has_servers_store_everything_and_leave() {
 }
 
 #[test]
-fn a_supervisor_passes_a_signal_on_and_waits() {
+fn a_supervisor_forwards_a_signal_and_waits() {
     let site = Site::new(shape(2));
     site.start_slow(3000);
     let bytes = site.write("/file", BYTES);
@@ -73,7 +73,7 @@ fn a_supervisor_passes_a_signal_on_and_waits() {
 }
 
 #[test]
-fn what_a_signalled_server_cannot_store_stays_in_its_pool() {
+fn data_that_a_signalled_server_cannot_store_stays_in_its_pool() {
     let site = Site::up(shape(2));
     let parts = |server| site.data(server).join("parts");
     for server in 0..2 {
@@ -126,7 +126,7 @@ fn a_panic_in_any_thread_ends_the_server_and_loses_nothing() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
+fn a_server_continues_without_a_writable_log() {
     let site = Site::new(shape(1));
     site.start();
     site.stop();
@@ -180,7 +180,7 @@ fn take_port(site: &Site) -> TcpListener {
 }
 
 #[test]
-fn a_port_that_is_taken_for_a_while_is_outwaited() {
+fn a_server_waits_until_its_port_is_free() {
     let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
     let bytes = site.write("/file", BYTES);
     let taken = take_port(&site);
@@ -212,7 +212,7 @@ fn down_and_up_work_while_a_server_waits_to_be_started() {
 
 /// Connections that never say anything are closed by the server, oldest first; whoever greets gets in and is served.
 #[test]
-fn silent_connections_keep_no_client_out() {
+fn silent_connections_do_not_exclude_clients() {
     let site = Site::new(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
     let mut up = site.command(&[], std::path::Path::new("sh"));
     up.args(["-c", "ulimit -n 256 && exec \"$0\" up \"$1\""])
@@ -263,17 +263,15 @@ fn a_process_that_holds_a_lock(said: &std::ffi::OsStr) {
 }
 
 #[test]
-fn a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer() {
+fn waiting_for_the_lock_of_a_stopped_process_ends_at_the_deadline() {
     if let Some(said) = std::env::var_os(HOLDS) {
         return a_process_that_holds_a_lock(&said);
     }
     let site = Site::up(Shape { more: "deadline = 3".into(), ..shape(1) });
     site.write("/file", BYTES);
     let held = site.path("held");
-    let mut holder = site.again(
-        &[],
-        "partition::life::a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer",
-    );
+    let mut holder =
+        site.again(&[], "partition::life::waiting_for_the_lock_of_a_stopped_process_ends_at_the_deadline");
     let mut holder = holder.env(HOLDS, &held).spawn().expect("this program runs");
     within(Duration::from_secs(30), "it holds the lock", || held.exists());
     let process = ProcessHandle(holder.id());

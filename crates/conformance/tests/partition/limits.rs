@@ -12,7 +12,7 @@ use super::{soon, within};
 const IDLE_TICKS: u64 = 3;
 
 #[test]
-fn idle_servers_use_no_time() {
+fn idle_servers_use_no_cpu_time() {
     let site = Site::up(Shape::new(3));
     let clients = [site.client(), site.far_client()];
     for (i, client) in clients.iter().enumerate() {
@@ -39,7 +39,7 @@ fn idle_servers_use_no_time() {
 const MOST_BESIDES_KIB: u64 = 48 << 10;
 
 #[test]
-fn memory_is_bounded_under_a_storm_of_writes() {
+fn server_memory_is_bounded_under_heavy_writes() {
     let cache = 8 << 20;
     let site = Site::up(Shape { cache, ..Shape::new(2) });
     let each = 20 * cache as usize / 4;

@@ -56,7 +56,7 @@ fn said(site: &Site) -> String {
 }
 
 #[test]
-fn a_pool_of_another_boot_is_not_adopted_and_its_writers_are_told() {
+fn a_pool_of_another_boot_is_not_adopted_and_its_writers_get_an_error() {
     let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..Shape::new(1) });
     let (_client, file) = begun(&site);
     site.kill_all();
@@ -131,7 +131,7 @@ fn discarding_a_pool_that_cannot_be_read_says_that_writes_may_be_lost() {
 }
 
 #[test]
-fn a_client_that_misses_whole_lives_of_a_server_has_lost_nothing() {
+fn a_client_that_misses_restarts_of_a_server_loses_nothing() {
     let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..Shape::new(1) });
     let (_client, file) = begun(&site);
     for _ in 0..3 {
@@ -142,7 +142,7 @@ fn a_client_that_misses_whole_lives_of_a_server_has_lost_nothing() {
 }
 
 #[test]
-fn a_client_that_cuts_the_pool_short_stops_no_server_for_good() {
+fn a_server_recovers_from_a_client_that_shortens_the_pool() {
     for part in [0, 1, 2, 3] {
         let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..Shape::new(1) });
         let (_client, file) = begun(&site);

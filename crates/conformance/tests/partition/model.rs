@@ -95,7 +95,7 @@ fn expect_no_orphans(partition: &Partition) {
 }
 
 #[test]
-fn clients_see_what_the_model_says() {
+fn clients_agree_with_the_model() {
     try_seeds(&[1, 2, 3], |dice| {
         let site = Site::up(shape(dice));
         let routes = routes(dice);

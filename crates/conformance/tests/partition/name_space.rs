@@ -46,7 +46,7 @@ fn a_lost_name_space_is_never_replaced_by_an_empty_one() {
 }
 
 #[test]
-fn damage_at_the_end_of_the_journal_is_told_after_an_orderly_stop() {
+fn damage_at_the_end_of_the_journal_is_reported_after_an_orderly_stop() {
     let site = Site::up(Shape::new(1));
     write(&site.client(), "/file");
     site.stop();

@@ -112,7 +112,7 @@ fn shuffled<'a>(dice: &mut Dice, chunks: &'a [Chunk]) -> Vec<&'a Chunk> {
 }
 
 #[test]
-fn storage_is_in_the_order_of_first_use() {
+fn blocks_are_stored_in_the_order_of_first_use() {
     try_seeds(&[1, 2], |dice| {
         let site = Site::up(Shape { block: BLOCK, stripe: 8192, cache: 1 << 20, ..Shape::new(3) });
         let client = site.client();
@@ -173,7 +173,7 @@ fn storage_is_in_the_order_of_first_use() {
 
 /// A server that has lost its part of a file gets its copies back, and in their order.
 #[test]
-fn copies_that_come_back_are_in_order() {
+fn restored_replicas_are_stored_in_order() {
     let site = Site::up(Shape { block: BLOCK, stripe: 8192, ..Shape::new(3) });
     let chunk = |number: u64| Chunk { range: number * 9000..(number + 1) * 9000, holders: vec![1, 2] };
     let chunks: Vec<Chunk> = (0..50).map(chunk).collect();
@@ -203,7 +203,7 @@ fn copies_that_come_back_are_in_order() {
 
 /// A plan of two processes that go through a file backwards, each through its own chunks.
 #[test]
-fn a_plan_s_order_is_that_of_storage() {
+fn blocks_are_stored_in_the_order_of_the_plan() {
     let site = Site::up(Shape { block: BLOCK, ..Shape::new(3) });
     let chunk = |number: u64| {
         let holders = vec![1 + (number % 2) as u16];

@@ -81,7 +81,7 @@ fn stop_in_a_copy(site: &Site, process: ProcessHandle, dice: &mut Dice) {
 fn start(site: &Site, way: &str) -> (Child, PathBuf) {
     let end = site.path(&format!("end-{way}"));
     let mut command =
-        site.again(&[], "partition::retired::a_write_in_the_middle_of_a_copy_survives_down_and_up");
+        site.again(&[], "partition::retired::a_write_that_is_being_copied_survives_down_and_up");
     let child = command.env(WRITES, way).env(END, &end).stdout(Stdio::piped()).spawn();
     (child.expect("this program can be started again"), end)
 }
@@ -122,7 +122,7 @@ fn a_write_survives(way: &str, dice: &mut Dice, between: impl FnOnce(&Site)) {
 }
 
 #[test]
-fn a_write_in_the_middle_of_a_copy_survives_down_and_up() {
+fn a_write_that_is_being_copied_survives_down_and_up() {
     if let Ok(way) = std::env::var(WRITES) {
         return a_process_that_writes(&way);
     }
@@ -132,7 +132,7 @@ fn a_write_in_the_middle_of_a_copy_survives_down_and_up() {
 }
 
 #[test]
-fn a_write_in_the_middle_of_a_copy_survives_a_pool_of_another_size() {
+fn a_write_that_is_being_copied_survives_a_pool_of_another_size() {
     try_seeds(&[3], |dice| {
         a_write_survives("hits", dice, |site| {
             let text = std::fs::read_to_string(site.file()).expect("it is there");

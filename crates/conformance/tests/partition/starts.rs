@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::process::Stdio;
+use std::time::Duration;
 
 use super::dice::Dice;
 use super::site::{Shape, Site, run_directory};
-use super::soon;
+use super::{soon, within};
 
 /// Bytes of a file that fits into no cache.
 const BYTES: usize = 5_000_000;
@@ -58,7 +59,7 @@ fn servers_of_one_host_listen_on_no_network_address_by_default() {
 }
 
 #[test]
-fn an_empty_directory_in_the_place_of_the_data_is_not_taken_for_it() {
+fn an_empty_directory_is_not_mistaken_for_the_data() {
     let site = Site::up(Shape::new(2));
     let bytes = site.write("/file", BYTES);
     site.stop();
@@ -75,7 +76,7 @@ fn an_empty_directory_in_the_place_of_the_data_is_not_taken_for_it() {
 }
 
 #[test]
-fn several_starters_start_one_set_of_servers() {
+fn concurrent_ups_start_one_set_of_servers() {
     let site = Site::new(Shape::new(3));
     for _ in 0..2 {
         let file = site.file();
@@ -124,7 +125,7 @@ fn is_one_set(site: &Site) -> bool {
 }
 
 #[test]
-fn a_killed_starter_is_no_obstacle() {
+fn up_works_after_a_killed_up() {
     starters_are_killed(|site| {
         soon("the partition is up", || {
             site.start();
@@ -134,22 +135,25 @@ fn a_killed_starter_is_no_obstacle() {
 }
 
 #[test]
-fn a_killed_starter_is_no_obstacle_at_once() {
+fn up_works_at_once_after_a_killed_up() {
     (0..4).for_each(|_| starters_are_killed(|site| drop(site.start())));
 }
 
 /// A supervisor gives up on a server that dies again and again; `pario up` does not.
 #[test]
-fn up_brings_back_what_its_supervisor_starts_slowly() {
+fn up_restarts_servers_whose_supervisor_is_slow() {
     let site = Site::up(Shape::new(2));
     let bytes = site.write("/file", BYTES);
     let entry = site.entry();
     let gone = pario_types::ServerId(0);
-    // As often as it comes back.
-    let log = site.home().join("logs/trial.0.log");
-    soon("its supervisor takes its time", || {
-        site.kill(gone);
-        fs::read_to_string(&log).unwrap_or_default().contains("it dies too often")
+    let (path, mut kills) = (site.home().join("logs/trial.0.log"), 0);
+    within(Duration::from_secs(60), "the supervisor waits longer", || {
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        // A server that is killed before it serves is not one that died: its start failed, and is repeated.
+        if log.matches("another server was started").count() == kills {
+            kills += usize::from(site.kill(gone));
+        }
+        log.contains("it dies too often")
     });
     assert!(run_directory(&entry).join("0/pool").exists(), "what it had in memory is kept");
     let said = site.start();
@@ -169,7 +173,7 @@ fn a_server_and_its_supervisor_may_die_together() {
 }
 
 #[test]
-fn another_size_of_cache_is_taken_at_the_next_start() {
+fn a_new_cache_size_applies_at_the_next_start() {
     let site = Site::up(Shape { cache: 16 << 20, ..Shape::new(1) });
     let bytes = site.write("/file", BYTES);
     // Killed with all that is in its cache, and started with a smaller one.

@@ -113,7 +113,7 @@ fn insist<T>(mut act: impl FnMut() -> pario::Result<T>) -> T {
 }
 
 #[test]
-fn tampering_on_the_path_never_changes_what_is_read_or_stored() {
+fn tampering_on_the_network_never_changes_bytes_read_or_stored() {
     for (encryption, seeds) in [("off", [71]), ("on", [72])] {
         try_seeds(&seeds, |dice| {
             let site = site(encryption);
@@ -158,7 +158,7 @@ fn tampering_on_the_path_never_changes_what_is_read_or_stored() {
 
 /// Also if its client never comes back to write it again.
 #[test]
-fn a_forged_payload_is_never_in_a_block() {
+fn a_forged_payload_never_reaches_a_block() {
     const LEN: usize = 1 << 20;
     let (old, new, forged) = (vec![1; LEN], vec![2; LEN], 0x55);
     let site = site("off");
@@ -185,7 +185,7 @@ fn a_forged_payload_is_never_in_a_block() {
 }
 
 #[test]
-fn a_tampered_handshake_lets_nobody_in() {
+fn a_tampered_handshake_is_refused() {
     try_seeds(&[75], |dice| {
         for encryption in ["off", "on"] {
             let site = site(encryption);
@@ -237,7 +237,7 @@ fn a_tampered_handshake_lets_nobody_in() {
 }
 
 #[test]
-fn encryption_hides_what_is_written_and_read() {
+fn encryption_hides_payloads() {
     let secret = b"what nobody else is to know";
     for (encryption, hidden) in [("on", true), ("off", false)] {
         let site = site(encryption);

@@ -65,7 +65,7 @@ impl Member {
 
 /// A truncation takes back all that lies beyond, up to the largest offset, which is in the middle of a stripe.
 #[test]
-fn a_truncation_takes_back_what_another_program_keeps_without_loss() {
+fn a_truncation_recalls_leases_of_another_program_without_loss() {
     let site = Site::up(Shape { stripe: 100_000, block: 4096, ..Shape::new(2) });
     let writer = Member::new(site.client(), 1, &small(100_000, 6, 60_000));
     let other = Member::new(site.far_client(), 0, &small(100_000, 6, 0));
@@ -80,7 +80,7 @@ fn a_truncation_takes_back_what_another_program_keeps_without_loss() {
 /// Two processes of one team, whose blocks alternate, another team and two processes outside of both, in turn: everybody reads what was
 /// written last.
 #[test]
-fn everybody_reads_what_was_written_last() {
+fn every_client_reads_the_last_write() {
     // Blocks of tier 1 are smaller than those of servers, the same, or several stripes.
     for (stripe, block, own) in [(4096, 16384, 4096), (65536, 65536, 65536), (4096, 4096, 8192)] {
         let site = Site::up(Shape { stripe, block, ..Shape::new(2) });
@@ -140,7 +140,7 @@ fn tell_the_last(site: &Site, own: u64, dice: &mut Dice) {
 
 /// All at the same time: who counts up holds what it reads until it has written.
 #[test]
-fn counts_add_up() {
+fn concurrent_increments_under_leases_add_up() {
     const ROUNDS: u64 = 60;
     const BLOCK: u64 = 4096;
     let site = Site::up(Shape { stripe: 4096, block: 4096, ..Shape::new(2) });
@@ -184,7 +184,7 @@ fn counts_add_up() {
 
 /// Servers are killed while blocks go to them. The test starts them again.
 #[test]
-fn killed_servers_cost_no_bytes() {
+fn cached_bytes_survive_killed_servers() {
     let site = Site::up(Shape::new(2));
     let member = Member::new(site.client(), 1, &small(65536, 8, 0));
     let far = Member::new(site.far_client(), 2, &small(65536, 8, 0));
@@ -207,7 +207,7 @@ fn killed_servers_cost_no_bytes() {
 
 /// Two programs read at the same time what the other one has not stored: neither waits for the other's reading.
 #[test]
-fn two_teams_that_want_the_lease_of_each_other_get_it() {
+fn two_teams_that_request_each_others_leases_get_them() {
     let site = Site::up(Shape::new(1));
     let both = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -291,7 +291,7 @@ fn a_process_stopped_too_long_overwrites_nothing() {
 
 /// Nobody is there to take the blocks: the writer hears of it, and when they are back nothing is missing.
 #[test]
-fn dead_servers_are_the_writers_error() {
+fn unreachable_servers_are_an_error_of_the_writer() {
     let site = Site::up(Shape::new(2));
     let options = Options { deadline: Duration::from_secs(1), ..Options::default() };
     let client = Partition::open_by_name(&site.home(), "trial", options).expect("it is up");
@@ -322,7 +322,7 @@ fn eventually(act: impl Fn() -> Result<(), pario::Error>) {
 
 /// The storage of server 1 holds 8 MiB.
 #[test]
-fn a_full_disk_is_the_flushers_error_until_there_is_room() {
+fn a_full_disk_is_an_error_of_the_flush_until_there_is_room() {
     let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(2) });
     if !site.mount(1, "8m") {
         return;
@@ -349,7 +349,7 @@ fn a_full_disk_is_the_flushers_error_until_there_is_room() {
 
 /// Blocks that stayed after a close serve the next use, until somebody else writes the file or cuts it.
 #[test]
-fn clean_blocks_stay_until_somebody_wants_them() {
+fn clean_blocks_stay_cached_until_they_are_recalled() {
     let site = Site::up(Shape::new(2));
     let (client, other_client) = (site.client(), site.client());
     let bytes = Dice::new(8).bytes(500_000);

@@ -94,7 +94,7 @@ fn a_stale_truncate_never_destroys_later_writes() {
 
 /// A program is stopped in the middle of its truncation, the metadata server gives it up, and it goes on later.
 #[test]
-fn a_program_that_goes_on_with_a_truncation_after_it_was_given_up_destroys_nothing() {
+fn a_program_that_resumes_an_abandoned_truncation_destroys_nothing() {
     let site = Site::up(Shape { more: "deadline = 2s".into(), ..Shape::new(2) });
     let client = site.client();
     let file = open(&client);
@@ -138,7 +138,7 @@ fn a_truncation_of_a_killed_program_is_completed_if_nobody_else_writes() {
 }
 
 #[test]
-fn a_program_that_got_an_error_from_set_size_loses_nothing_that_it_writes_afterwards() {
+fn writes_after_a_failed_set_size_are_not_lost() {
     for route in [Route::Local, Route::Far] {
         let site = Site::up(Shape::new(2));
         let client =

@@ -165,7 +165,7 @@ impl TimeOut for UnixStream {
 
 /// Many who connect and say little or nothing keep nobody out, and are sent away after a while.
 #[test]
-fn the_slow_are_sent_away() {
+fn slow_handshakes_are_ended() {
     let site = Site::up(Shape::new(1));
     let mut mute: Vec<TcpStream> = (0..200).map(|_| tcp(&site)).collect();
     let mut slow = tcp(&site);
@@ -289,7 +289,7 @@ fn spoil(frame: &mut Vec<u8>, dice: &mut Dice) {
 }
 
 #[test]
-fn nothing_that_is_said_ends_a_server() {
+fn no_message_ends_a_server() {
     try_seeds(&[61, 62], |dice| {
         let site = Site::up(Shape::new(2));
         let secret = site.secret();
@@ -336,7 +336,7 @@ fn nothing_that_is_said_ends_a_server() {
 
 /// Either side is of another version to the other one: both say so in one line, and nothing else happens.
 #[test]
-fn another_version_is_refused_in_one_line() {
+fn a_client_of_another_version_is_refused_with_one_line() {
     let site = Site::up(Shape::new(1));
     let proxy = FaultyProxy::speaking(&site, Some(VERSION + 1));
     let refused = connect(&site.home(), Route::By(proxy.port())).and_then(|client| client.status(SERVER));

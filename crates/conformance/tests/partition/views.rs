@@ -17,7 +17,7 @@ fn open(client: &Partition) -> File {
 
 /// A million and a half bytes in pieces of 24: lists of them would take more than a hundred messages.
 #[test]
-fn an_access_through_a_view_is_a_message_to_each_server() {
+fn an_access_through_a_view_is_one_message_per_server() {
     let site = Site::up(Shape::new(2));
     let (near, far) = (site.client(), site.far_client());
     let (file, again) = (open(&far), open(&near));
@@ -57,7 +57,7 @@ fn an_access_through_a_view_is_a_message_to_each_server() {
 
 /// The first asks for all; whoever comes after it finds the blocks by the pool's directory.
 #[test]
-fn what_one_client_of_a_host_has_asked_for_others_find_by_themselves() {
+fn clients_of_a_host_find_blocks_that_another_client_requested() {
     let site = Site::up(Shape::new(2));
     let (first, second) = (site.client(), site.client());
     let (file, again) = (open(&first), open(&second));

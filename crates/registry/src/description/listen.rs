@@ -77,7 +77,7 @@ mod tests {
     use std::net::Ipv6Addr;
 
     #[test]
-    fn a_place_to_listen_is_a_word_an_address_or_an_interface() {
+    fn a_listen_address_is_a_keyword_an_address_or_an_interface() {
         for (text, listen) in [
             ("auto", Listen::Auto),
             ("all", Listen::All),

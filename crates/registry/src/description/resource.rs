@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_resource_is_refused() {
+    fn an_invalid_resource_is_refused() {
         for text in [
             "",
             "/",

@@ -147,7 +147,7 @@ fn a_file_without_name_has_its_own() {
 }
 
 #[test]
-fn what_is_fixed_is_compared() {
+fn fixed_settings_are_compared() {
     let fixed = Description::parse(PAPER, Some("p")).expect("read");
     fixed.check_same_structure(&fixed.with("cache", "1G").expect("allowed")).expect("the same");
     for (key, value, was) in [
@@ -253,12 +253,12 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_fall_over(text in "(\\PC|[=#\\[\\]\"'\n]){0,200}") {
+    fn any_text_is_parsed_without_a_panic(text in "(\\PC|[=#\\[\\]\"'\n]){0,200}") {
         let _ = Description::parse(&text, Some("x"));
     }
 
     #[test]
-    fn no_likely_text_makes_it_fall_over(
+    fn any_likely_text_is_parsed_without_a_panic(
         lines in prop::collection::vec(("(name|servers|nr_ios|metadata|cache|port)", "[\\PC]{0,12}"), 0..8)
     ) {
         let text: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();

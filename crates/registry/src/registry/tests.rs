@@ -86,7 +86,7 @@ fn a_partition_is_created_found_changed_and_removed() {
 }
 
 #[test]
-fn what_is_fixed_cannot_be_changed() {
+fn fixed_settings_cannot_be_changed() {
     let scratch = Scratch::new("fixed");
     let registry = open(&scratch);
     registry.create(&description("a"), "here").expect("created");
@@ -182,7 +182,7 @@ fn a_damaged_file_is_reported_and_left() {
 }
 
 #[test]
-fn a_change_cut_short_at_any_step_is_done_or_not_done() {
+fn a_change_interrupted_at_any_step_is_atomic() {
     let steps =
         [Step::Create, Step::WriteHalf, Step::WriteRest, Step::Sync, Step::Rename, Step::SyncDirectory];
     for stop in steps {
@@ -228,7 +228,7 @@ fn a_lost_registry_costs_no_secret() {
 }
 
 #[test]
-fn a_removal_cut_short_at_any_step_keeps_the_secret_of_what_is_there() {
+fn a_removal_interrupted_at_any_step_keeps_the_secret_of_existing_data() {
     let steps =
         [Step::Create, Step::WriteHalf, Step::WriteRest, Step::Sync, Step::Rename, Step::SyncDirectory];
     for stop in steps {
@@ -255,7 +255,7 @@ fn a_removal_cut_short_at_any_step_keeps_the_secret_of_what_is_there() {
 }
 
 #[test]
-fn changes_of_several_at_once_are_all_done() {
+fn concurrent_changes_are_all_applied() {
     let scratch = Scratch::new("threads");
     open(&scratch).create(&description("shared"), "here").expect("created");
     const EACH: u64 = 20;
@@ -277,7 +277,7 @@ fn changes_of_several_at_once_are_all_done() {
 }
 
 #[test]
-fn of_several_who_create_a_partition_one_does() {
+fn one_of_several_concurrent_creations_succeeds() {
     let scratch = Scratch::new("one");
     let made = std::sync::atomic::AtomicU32::new(0);
     std::thread::scope(|scope| {

@@ -97,7 +97,7 @@ fn replies_come_in_the_order_of_the_requests() {
 /// The server writes replies that the client does not read, and so does not read the client's requests: without early
 /// reading both would wait for ever.
 #[test]
-fn much_both_ways_at_once_does_not_get_stuck() {
+fn large_transfers_in_both_directions_do_not_deadlock() {
     on_all(Server::serve_memory, |_, mut connection| {
         let data = pattern(1, LARGE);
         connection.call(envelope(1), &write(0, LARGE), &[IoSlice::new(&data)], &mut [], soon()).unwrap();
@@ -122,7 +122,7 @@ fn much_both_ways_at_once_does_not_get_stuck() {
 }
 
 #[test]
-fn what_may_be_outstanding_is_bounded() {
+fn outstanding_requests_are_bounded() {
     on_all(Server::serve_memory, |_, mut connection| {
         for id in 0..MOST_OUTSTANDING as u64 {
             connection.send(envelope(id), &Request::Ping, &[], soon()).unwrap();
@@ -145,7 +145,7 @@ fn what_may_be_outstanding_is_bounded() {
 }
 
 #[test]
-fn what_cannot_be_sent_does_no_harm() {
+fn a_request_that_cannot_be_sent_leaves_the_connection_usable() {
     on_all(Server::serve_memory, |_, mut connection| {
         let path = "x".repeat(2 << 20);
         let error =
@@ -199,7 +199,7 @@ proptest! {
 
     /// However the bytes of replies are divided on their way, the client sees the same.
     #[test]
-    fn cuts_are_not_seen(
+    fn messages_arrive_whole_whatever_the_packet_boundaries(
         sizes in prop::collection::vec(0usize..300, 1..6),
         cuts in prop::collection::vec(1usize..70, 1..8),
     ) {

@@ -74,7 +74,7 @@ fn a_server_that_dies_in_mid_request_is_noticed() {
 }
 
 #[test]
-fn nobody_waits_beyond_the_deadline() {
+fn no_call_waits_beyond_its_deadline() {
     let data = vec![1; LARGE];
     for medium in Medium::ALL {
         // Ends when the sender is dropped: the server stays silent as long as the client waits.
@@ -104,7 +104,7 @@ fn nobody_waits_beyond_the_deadline() {
 }
 
 #[test]
-fn a_reply_that_trickles_in_is_late() {
+fn a_slow_reply_fails_at_the_deadline() {
     let (done, wait) = mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let whole = reply_bytes(envelope(1), &Reply::Data { end: 5 }, &[1; LEN]);
@@ -142,7 +142,7 @@ fn answered_with(bytes: Vec<u8>) -> Vec<Error> {
 }
 
 #[test]
-fn nonsense_instead_of_a_reply_ends_the_connection() {
+fn an_invalid_reply_ends_the_connection() {
     let sound = reply_bytes(envelope(1), &Reply::Data { end: 5 }, &[1; LEN]);
     let mut damaged = sound.clone();
     damaged[0] ^= 1;
@@ -190,7 +190,7 @@ fn a_failure_needs_no_payload_and_leaves_the_connection_alive() {
 }
 
 #[test]
-fn a_reply_that_nobody_asked_for_ends_the_connection() {
+fn an_unexpected_reply_ends_the_connection() {
     on_all(
         |mut server| {
             let (envelope, _, _) = server.next().expect("a request");

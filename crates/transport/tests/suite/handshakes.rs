@@ -36,7 +36,7 @@ fn refused(met: Met) -> Error {
 }
 
 #[test]
-fn the_pool_s_descriptor_comes_with_the_welcome() {
+fn the_descriptor_of_the_pool_arrives_with_the_welcome() {
     for medium in [Medium::Unix, Medium::InProcess] {
         let pool = file_with(b"blocks");
         let (met, ()) = meet(medium, hello(), &secret(), |server| {
@@ -53,7 +53,7 @@ fn the_pool_s_descriptor_comes_with_the_welcome() {
 }
 
 #[test]
-fn a_descriptor_that_does_not_come_is_missed() {
+fn a_missing_descriptor_is_an_error() {
     for (medium, after) in [(Medium::Unix, "D"), (Medium::InProcess, "x"), (Medium::Tcp, "D")] {
         let (met, ()) = meet(medium, hello(), &secret(), |server| {
             let accepted = server.shake_hands(config()).expect("accepted");
@@ -78,7 +78,7 @@ fn descriptors_do_not_pass_over_tcp() {
 }
 
 #[test]
-fn the_system_knows_the_other_user_on_one_host() {
+fn the_user_of_a_local_connection_is_known() {
     for medium in Medium::ALL {
         let (near, _far) = medium.ends();
         let known = (!matches!(medium, Medium::Tcp | Medium::Encrypted)).then(pario_transport::own_user);
@@ -87,7 +87,7 @@ fn the_system_knows_the_other_user_on_one_host() {
 }
 
 #[test]
-fn who_wants_something_else_is_told_what_is_here() {
+fn a_client_of_another_partition_or_server_is_refused_with_a_reason() {
     let cases = [
         (Hello { partition: PartitionId(1), ..hello() }, "partition"),
         (Hello { server: ServerId(2), ..hello() }, "this is server 1, not 2"),
@@ -105,7 +105,7 @@ fn who_wants_something_else_is_told_what_is_here() {
 }
 
 #[test]
-fn without_the_secret_neither_side_goes_on() {
+fn without_the_secret_neither_side_continues() {
     for medium in Medium::ALL {
         // The client notices first, and the server sees it go.
         let (met, ended) =
@@ -134,7 +134,7 @@ fn a_client_refuses_a_tcp_connection_without_protection() {
 }
 
 #[test]
-fn another_version_is_told_so() {
+fn another_version_is_refused_with_a_reason() {
     for medium in Medium::ALL {
         let (near, far) = medium.ends();
         let near = Server::new(near);
@@ -158,7 +158,7 @@ fn another_version_is_told_so() {
 }
 
 #[test]
-fn garbage_is_no_handshake() {
+fn random_bytes_are_not_a_handshake() {
     for medium in Medium::ALL {
         let (near, far) = medium.ends();
         let near = Server::new(near);
@@ -178,7 +178,7 @@ fn garbage_is_no_handshake() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_not_waited_for() {
+fn a_silent_server_is_given_up_at_the_deadline_of_the_handshake() {
     for medium in Medium::ALL {
         let (near, far) = medium.ends();
         let (done, wait) = mpsc::channel::<()>();

@@ -13,7 +13,7 @@ fn bind(address: &Address) -> Result<Listener, Error> {
 }
 
 #[test]
-fn a_socket_is_its_owner_s_alone_and_goes_with_its_listener() {
+fn a_socket_is_private_and_is_removed_with_its_listener() {
     let directory = Directory::new();
     let path = directory.0.join("socket");
     let address = Address::Unix(path.clone());
@@ -25,7 +25,7 @@ fn a_socket_is_its_owner_s_alone_and_goes_with_its_listener() {
 }
 
 #[test]
-fn a_dead_server_s_socket_is_replaced_and_a_living_one_s_is_not() {
+fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
     let directory = Directory::new();
     let path = directory.0.join("socket");
     let address = Address::Unix(path.clone());
@@ -56,7 +56,7 @@ fn a_listener_leaves_its_successor_s_socket_alone() {
 }
 
 #[test]
-fn any_port_becomes_a_certain_one() {
+fn port_zero_becomes_a_real_port() {
     let listener = bind(&Medium::Tcp.address(&Directory::new())).unwrap();
     let Address::Tcp(host, port) = listener.address() else { panic!("not TCP") };
     assert!(host == "127.0.0.1" && *port != 0);
@@ -64,7 +64,7 @@ fn any_port_becomes_a_certain_one() {
 }
 
 #[test]
-fn where_nobody_listens_nobody_is_reached() {
+fn connecting_without_a_listener_fails() {
     let directory = Directory::new();
     let gone = bind(&Medium::Tcp.address(&directory)).unwrap().address().clone();
     let stale = directory.0.join("stale");

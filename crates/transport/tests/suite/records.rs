@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn what_was_sealed_is_read_and_what_was_changed_is_not(
+    fn sealed_records_are_read_and_changed_ones_are_refused(
         len in 1usize..500_000,
         sizes in prop::collection::vec(size(), 1..6),
         cuts in prop::collection::vec(prop_oneof![1usize..3000, 20_000..200_000usize], 1..6),

@@ -73,7 +73,7 @@ fn blocks_that_are_read_together_are_fetched_together() {
 }
 
 #[test]
-fn of_servers_of_this_host_nothing_is_kept_that_was_only_read() {
+fn blocks_of_servers_on_this_host_are_not_cached_when_they_are_only_read() {
     let (world, shared, file) = one(16);
     world.set(|state| state.near = true);
     world.write(0, &[1; 300]);
@@ -89,7 +89,7 @@ fn of_servers_of_this_host_nothing_is_kept_that_was_only_read() {
 }
 
 #[test]
-fn a_scattered_block_is_staged_now_and_then() {
+fn a_block_with_too_many_dirty_ranges_is_staged_early() {
     let (world, shared, file) = one(8);
     world.write(0, &[9; 256]);
     for at in (0..200).step_by(2) {
@@ -106,7 +106,7 @@ fn a_scattered_block_is_staged_now_and_then() {
 /// No other client requests the blocks of a process whose connection breaks: it continues with them, also with the clean
 /// ones.
 #[test]
-fn a_broken_connection_costs_nothing() {
+fn cached_blocks_survive_a_broken_connection() {
     let (world, shared, file) = one(8);
     world.write(0, &[9; 512]);
     file.read_at(&mut [0; 256], 0).expect("read");
@@ -173,7 +173,7 @@ fn staging_goes_from_the_high_watermark_to_the_low_one_oldest_first() {
 }
 
 #[test]
-fn what_is_left_alone_is_staged() {
+fn a_block_that_is_not_modified_for_a_while_is_staged() {
     let (world, shared) = (SimulatedServers::new(BLOCK, 2), Shared::new());
     let file = world.open(&shared, 1, &TierOptions { settle: Duration::from_millis(1), ..options(100) });
     file.write_at(&[1; 10], 0).expect("written");
@@ -203,7 +203,7 @@ fn writing_waits_for_servers_only_if_all_memory_is_dirty() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_kept_and_told_of() {
+fn bytes_that_cannot_be_stored_stay_dirty_and_are_reported() {
     let (world, shared, file) = one(4);
     world.set(|state| state.broken = true);
     for index in 0..4 {
@@ -241,7 +241,7 @@ fn a_drop_that_cannot_stage_reports_the_loss_to_the_file() {
 
 /// A process that cannot store recalled bytes releases them all the same, and reports it. The rest stays.
 #[test]
-fn nobody_waits_for_what_cannot_be_stored() {
+fn a_recall_does_not_wait_for_bytes_that_cannot_be_stored() {
     let (world, _shared, file) = one(4);
     file.write_at(&[1; 100], 0).expect("written");
     file.write_at(&[1; 100], 2 * BLOCK).expect("written");
@@ -258,7 +258,7 @@ fn nobody_waits_for_what_cannot_be_stored() {
 
 /// Blocks alternate between two servers; the process is disconnected from one of them.
 #[test]
-fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
+fn dirty_bytes_of_a_process_that_lost_its_lease_are_lost_and_reported() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 4 * BLOCK as usize], 0).expect("written");
     world.cut_off(1, ServerId(1));
@@ -280,7 +280,7 @@ fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
 
 /// No server accepted the bytes, and when one does, other clients have had access.
 #[test]
-fn what_could_not_be_stored_before_others_got_at_it_is_not_stored_later() {
+fn dirty_bytes_are_not_staged_after_another_program_got_the_range() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 100], 0).expect("written");
     world.set(|state| (state.broken, state.mute) = (true, true));
@@ -299,7 +299,7 @@ fn what_could_not_be_stored_before_others_got_at_it_is_not_stored_later() {
 
 /// The same where no other client has had access meanwhile.
 #[test]
-fn what_could_not_be_stored_before_is_stored_later() {
+fn dirty_bytes_are_staged_later_if_no_other_program_got_the_range() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 100], 0).expect("written");
     world.set(|state| (state.broken, state.mute) = (true, true));
@@ -336,7 +336,7 @@ fn recalls_wait_for_a_hold() {
 
 /// The recall of a lease may arrive before the lease.
 #[test]
-fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
+fn a_lease_that_is_recalled_before_its_reply_arrives_is_not_used() {
     let (world, shared, file) = one(4);
     world.write(0, &[1; 100]);
     world.set(|state| state.late_leases = true);
@@ -355,7 +355,7 @@ fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
 
 /// Bytes that were fetched under a lease are useless under the next one.
 #[test]
-fn bytes_that_come_too_late_are_not_believed() {
+fn bytes_fetched_under_an_earlier_lease_are_discarded() {
     let (world, shared, file) = one(4);
     world.write(0, &[1; 256]);
     world.set(|state| state.slow_reads = true);
@@ -376,7 +376,7 @@ fn bytes_that_come_too_late_are_not_believed() {
 }
 
 #[test]
-fn what_is_cut_off_is_never_staged() {
+fn truncated_bytes_are_never_staged() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 700], 0).expect("written");
     file.cut(50);
@@ -389,7 +389,7 @@ fn what_is_cut_off_is_never_staged() {
 }
 
 #[test]
-fn clean_blocks_stay_for_the_same_team() {
+fn clean_blocks_stay_cached_for_the_same_team() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 600], 0).expect("written");
     file.close(true).expect("closed");
@@ -408,7 +408,7 @@ fn clean_blocks_stay_for_the_same_team() {
 }
 
 #[test]
-fn who_asks_for_less_memory_gets_less() {
+fn a_smaller_memory_limit_evicts_blocks() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 8 * BLOCK as usize], 0).expect("written");
     file.close(true).expect("closed");
@@ -421,7 +421,7 @@ fn who_asks_for_less_memory_gets_less() {
 }
 
 #[test]
-fn threads_end_when_nothing_is_kept() {
+fn threads_end_when_nothing_is_cached() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 600], 0).expect("written");
     assert!(shared.lock().has_staging_thread && !shared.lock().mailboxes.is_empty());
@@ -431,7 +431,7 @@ fn threads_end_when_nothing_is_kept() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_cache_options_are_refused() {
     let (world, shared, _file) = one(8);
     let servers = |options: TierOptions, team| world.try_open(&shared, team, &options).map(|_| ());
     for bad in [
@@ -448,7 +448,7 @@ fn what_makes_no_sense_is_refused() {
 
 /// All threads increment the same bytes at the same time. No increment is lost.
 #[test]
-fn counts_of_two_teams_and_a_stranger_add_up() {
+fn concurrent_increments_by_two_teams_and_another_program_add_up() {
     const ROUNDS: u8 = 200;
     for stingy in [false, true] {
         let world = SimulatedServers::new(16, 2);

@@ -290,7 +290,7 @@ fn options() -> impl Strategy<Value = (u64, TierOptions)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
-    fn everybody_reads_what_was_written_last(
+    fn every_client_reads_the_last_write(
         (stripe, options) in options(), near in any::<bool>(), acts in prop::collection::vec(act(), 1..60),
     ) {
         let mut trial = Trial::new(stripe, options);
