@@ -8,7 +8,7 @@ use crate::settings::run_base;
 use crate::signals;
 use crate::supervised::PREDECESSOR;
 use pario_registry::{Listen, Manifest, Scheduling, leave_run_directory, remove_run_directory};
-use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
+use pario_server::{Config, Server, ShutdownHandle, WorkerProbe, abort_on_panic, log};
 use pario_transport::Address;
 use pario_types::ErrorKind;
 use std::io::{BufRead, Write};
@@ -123,17 +123,17 @@ fn say(said: &HostMessage) -> std::io::Result<()> {
 }
 
 /// Answers the supervisor, and ends the server when a signal comes. Others that come later change nothing.
-fn attend(heard: Receiver<ServerEvent>, ender: &Ender, pulse: &Pulse) {
+fn attend(heard: Receiver<ServerEvent>, shutdown: &ShutdownHandle, probe: &WorkerProbe) {
     for one in heard {
         match one {
             ServerEvent::Line(line) if serde_json::from_slice::<Probe>(&line).is_ok() => {
                 // The supervisor may be gone.
-                pulse.ask(|| drop(say(&HostMessage::Alive)));
+                probe.send(|| drop(say(&HostMessage::Alive)));
             }
             ServerEvent::Line(_) | ServerEvent::EndOfInput => {}
             ServerEvent::Signal(signal) => {
                 log(&format!("got {}: stores everything and ends", signals::name(signal)));
-                ender.end();
+                shutdown.shut_down();
             }
         }
     }
@@ -183,8 +183,8 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
     server.set_peers(peers.peers.iter().map(addresses).collect());
     // From here on nothing depends on whether the message arrives.
     let _ = say(&HostMessage::Serving);
-    let (ender, pulse) = (server.ender(), server.pulse());
-    let attend = move || fail_as_a_process(move || attend(heard, &ender, &pulse));
+    let (shutdown, probe) = (server.shutdown_handle(), server.worker_probe());
+    let attend = move || abort_on_panic(move || attend(heard, &shutdown, &probe));
     let attending = std::thread::Builder::new().name("attend".into()).spawn(attend);
     attending.map_err(|e| format!("starting a thread: {e}"))?;
     server.wait()?;

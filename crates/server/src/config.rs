@@ -1,4 +1,4 @@
-//! What a server has to know before it starts.
+//! The configuration of a server.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,70 +8,70 @@ use pario_transport::HandshakeConfig;
 use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
 
-/// One server of one partition.
+/// The configuration of one server of a partition.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// Which server of it.
+    /// The number of the server.
     pub server: ServerId,
-    /// How many there are.
+    /// The number of servers in the partition.
     pub servers: u16,
-    /// Which of them keeps the name space.
+    /// The metadata server.
     pub metadata: ServerId,
-    /// What clients have to know.
+    /// The partition's secret, which clients have to know.
     pub secret: Secret,
-    /// Whether what goes over TCP is encrypted; that nobody can change it is certain either way.
+    /// Whether TCP connections are encrypted. They are authenticated in any case.
     pub encryption: bool,
-    /// Whether the partition has been up before: then its data has to be there.
+    /// Whether the partition has been up before: then its data must exist.
     pub made: bool,
-    /// Where its data goes.
+    /// The directory of the store.
     pub directory: PathBuf,
-    /// Where its socket and its pool are; on a file system in memory.
+    /// The directory of its socket and its pool, on a file system in memory.
     pub run_directory: PathBuf,
-    /// The address to listen at for other hosts; `None`: only this host gets in.
+    /// The TCP address to listen on; `None`: only clients of this host can connect.
     pub listen: Option<(IpAddr, u16)>,
-    /// Bytes of a stripe, where a file's creator does not say.
+    /// The default bytes of a stripe.
     pub stripe: u64,
     /// Bytes of a block of the pool.
     pub block: u32,
     /// Bytes of the pool.
     pub cache: u64,
-    /// Dirty blocks at which the flusher begins.
+    /// The number of dirty blocks at which the flusher begins.
     pub high_water: u32,
-    /// Dirty blocks at which it ends.
+    /// The number of dirty blocks at which it stops.
     pub low_water: u32,
-    /// Views of clients that are kept.
+    /// The largest number of cached views.
     pub views: usize,
-    /// Bytes of memory for them.
+    /// The largest number of bytes of cached views.
     pub view_bytes: usize,
-    /// Threads that serve sessions.
+    /// The number of worker threads.
     pub workers: usize,
-    /// Whether programs are served in turn; else requests as they arrive.
+    /// Whether programs get equal shares of the workers; otherwise requests are served as they arrive.
     pub fair: bool,
-    /// A client whose connection breaks while it lives keeps its files for this long.
+    /// How long a client whose connection breaks keeps its files open, while its process runs.
     pub lease: Duration,
-    /// A client that has leased blocks and does not give them up within this time after they were recalled is cut off.
+    /// The time after a recall within which a client has to yield, or it is cut off.
     pub grace: Duration,
     /// How long a request to another server may take.
     pub deadline: Duration,
-    /// Every block that is read from storage or written to it takes this much longer; for tests.
+    /// A delay of every block that is read from storage or written to it; for tests.
     pub store_delay: Duration,
-    /// A thread for which this directory has a file of its name removes it and panics; for tests.
+    /// A thread removes the file of its name in this directory and panics; for tests.
     pub panics: Option<PathBuf>,
 }
 
 impl Config {
-    /// Panics if a test wants this thread to.
-    pub(crate) fn panic_if_told(&self, thread: &str) {
+    /// Panics if a test has requested it.
+    pub(crate) fn panic_if_requested(&self, thread: &str) {
         if let Some(directory) = &self.panics
             && std::fs::remove_file(directory.join(thread)).is_ok()
         {
-            panic!("a test wants thread {thread} to panic");
+            panic!("a test has requested a panic of thread {thread}");
         }
     }
 
-    /// What a greeting has to say to get in.
+    /// What the handshake checks.
     pub(crate) fn handshake_config(&self) -> HandshakeConfig {
         HandshakeConfig {
             partition: self.partition,

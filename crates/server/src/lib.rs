@@ -1,53 +1,44 @@
-//! A storage server of a partition: sessions with clients, a pool of blocks in shared memory over its store, and on
-//! one server the name space.
+//! A storage server of a partition: sessions with clients, a pool of blocks in shared memory over its store, and on the metadata
+//! server the name space.
 //!
-//! Threads: a few *workers* that wait in epoll and let sessions go on, of each program in turn ([`core`], [`fair_queue`],
-//! [`session`], [`apply`]); the
-//! *flusher* ([`flush`]); the *prefetcher* ([`prefetch`]); *forwarders* for requests that are meant for another server ([`peers`]); on the metadata
-//! server the *reaper* ([`names`]). All of them sleep when there is nothing to do.
+//! | folder | contents |
+//! |---|---|
+//! | `event_loop` | worker threads, which wait in epoll and run sessions; the queue between programs |
+//! | `sessions` | connections: handshake, records, the request and the reply under way |
+//! | `handlers` | what each request does, by family |
+//! | `pool` | blocks in shared memory over the store; space on the storage |
+//! | `leases`, `locks` | leases of teams, byte-range locks, divergent replicas |
+//! | `background` | the other threads: flusher, prefetcher, forwarders, reaper, and the closer, which shuts the server down |
 //!
-//! A server that is killed leaves its pool behind. Whoever starts it again adopts the pool, so that what was only
-//! there is not lost.
+//! All threads sleep when there is nothing to do. A killed server leaves its pool; its successor adopts the pool, so acknowledged
+//! writes survive.
 
 #![deny(unsafe_code)]
 
-mod admission;
-mod apply;
+mod background;
 mod config;
 mod core;
-mod divergence_log;
-mod divergent_replicas;
-mod ending;
+mod counters;
 mod error;
-mod fair_queue;
-mod flush;
+mod event_loop;
+mod handlers;
 mod leases;
 mod locks;
-mod names;
-mod payload;
-mod peers;
-mod pieces;
-mod pool_record;
-mod prefetch;
-mod pulse;
-mod room;
-mod session;
+mod metadata;
+mod pool;
+mod server;
+mod sessions;
 mod shared_counters;
-mod start;
-mod status;
 #[allow(unsafe_code)]
 mod sys;
-mod tier;
-mod timers;
-mod truncate;
 mod views;
 
+pub use background::shutdown::ShutdownHandle;
 pub use config::Config;
-pub use ending::Ender;
+pub use counters::log;
 pub use error::{Error, Result};
+pub use event_loop::worker_probe::WorkerProbe;
 /// What the pool of a server that does not run holds.
 pub use pario_cache::{Inspection, Leftover, inspect as inspect_pool};
-pub use pool_record::{note_retired_pool, unretired_pool};
-pub use pulse::Pulse;
-pub use start::{Server, Started, fail_as_a_process};
-pub use status::log;
+pub use pool::pool_record::{note_retired_pool, unretired_pool};
+pub use server::{Server, Started, abort_on_panic};

@@ -1,21 +1,21 @@
-//! epoll and eventfd. The only unsafe code of this room.
+//! System calls: epoll, eventfd and limits. The only unsafe code of this crate.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What to be told about a descriptor, once.
+/// The event of a descriptor to report, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
     Read,
     Write,
-    /// Only that the other side goes.
-    End,
+    /// Only the end of the connection.
+    HangUp,
 }
 
-/// Events that are asked for at a time.
+/// The largest number of events that one call reports.
 pub(crate) const EVENTS: usize = 64;
 
-/// Room for them.
+/// The buffer for reported events.
 pub(crate) struct Events([libc::epoll_event; EVENTS]);
 
 impl Default for Events {
@@ -24,7 +24,7 @@ impl Default for Events {
     }
 }
 
-/// An epoll instance. Every registered descriptor has a number; each report is given once (oneshot).
+/// An epoll instance. Every registered descriptor has a number; an event is reported once (oneshot).
 pub(crate) struct Poll(OwnedFd);
 
 impl Poll {
@@ -39,12 +39,12 @@ impl Poll {
         self.control(libc::EPOLL_CTL_ADD, fd, number, interest)
     }
 
-    /// Reports once more.
-    pub fn again(&self, fd: BorrowedFd<'_>, number: u64, interest: Interest) -> io::Result<()> {
+    /// Reports the next event of a registered descriptor.
+    pub fn rearm(&self, fd: BorrowedFd<'_>, number: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, number, interest)
     }
 
-    /// Descriptors that are ready, at most so many; none after `limit_ms` (-1: never).
+    /// Waits for events, at most `most`; returns none after `limit_ms` (-1: no limit).
     pub fn wait<'a>(
         &self,
         events: &'a mut Events,
@@ -52,9 +52,9 @@ impl Poll {
         limit_ms: i32,
     ) -> io::Result<&'a [libc::epoll_event]> {
         let events = &mut events.0[..most];
-        let (room, len) = (events.as_mut_ptr(), events.len() as i32);
-        // SAFETY: room for that many events.
-        match check(unsafe { libc::epoll_wait(self.0.as_raw_fd(), room, len, limit_ms) }) {
+        let (buffer, len) = (events.as_mut_ptr(), events.len() as i32);
+        // SAFETY: the buffer has space for that many events.
+        match check(unsafe { libc::epoll_wait(self.0.as_raw_fd(), buffer, len, limit_ms) }) {
             Ok(count) => Ok(&events[..count as usize]),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(&[]),
             Err(e) => Err(e),
@@ -65,7 +65,7 @@ impl Poll {
         let events = match interest {
             Interest::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
             Interest::Write => libc::EPOLLOUT,
-            Interest::End => libc::EPOLLRDHUP,
+            Interest::HangUp => libc::EPOLLRDHUP,
         };
         let mut event = libc::epoll_event { events: (events | libc::EPOLLONESHOT) as u32, u64: number };
         // SAFETY: both descriptors are open; the event is read during the call.
@@ -74,47 +74,47 @@ impl Poll {
     }
 }
 
-/// A descriptor that is readable from when it is rung to when it is heard.
-pub(crate) struct Bell(std::fs::File);
+/// An eventfd: readable from [`Wakeup::wake`] to [`Wakeup::clear`].
+pub(crate) struct Wakeup(std::fs::File);
 
-impl Bell {
-    pub fn new() -> io::Result<Bell> {
+impl Wakeup {
+    pub fn new() -> io::Result<Wakeup> {
         // SAFETY: no memory involved; the result is checked.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: a fresh descriptor that nobody else owns.
-        Ok(Bell(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
+        Ok(Wakeup(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    pub fn hear(&self) {
+    pub fn clear(&self) {
         use std::io::Read;
-        // Somebody else may have heard it first.
+        // Another worker may have cleared it first.
         let _ = (&self.0).read(&mut [0; 8]);
     }
 
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         use std::io::Write;
-        // It can only fail if it was rung 2^64 times.
+        // This can only fail after 2^64 calls.
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 }
 
-impl std::os::fd::AsFd for Bell {
+impl std::os::fd::AsFd for Wakeup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Whether the other side of a socket has closed it, whatever it has sent before.
-pub(crate) fn is_gone(socket: BorrowedFd<'_>) -> bool {
+/// Whether the other side has closed the connection, even if there are unread bytes.
+pub(crate) fn has_hung_up(socket: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
     // SAFETY: one descriptor, which is open.
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
 
-/// Lets this process have as many descriptors as it may; how many these are.
+/// Raises the limit on descriptors as far as possible and returns it.
 pub(crate) fn raise_descriptor_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
-    // SAFETY: the structure is a local that the call fills in. If it fails, the usual limit is a fair guess.
+    // SAFETY: the structure is a local that the call fills in. If it fails, the default limit stays.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
     // SAFETY: a local that the call reads.
@@ -124,8 +124,8 @@ pub(crate) fn raise_descriptor_limit() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// This thread runs when others of the machine do not need its processor. Whether that could be said does not matter.
-pub(crate) fn step_back() {
+/// Lowers the priority of this thread. A failure has no effect but speed.
+pub(crate) fn lower_priority() {
     const NICE: i32 = 10;
     // SAFETY: no memory involved. On Linux 0 is this thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };

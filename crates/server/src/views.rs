@@ -1,16 +1,16 @@
-//! The views that clients have sent, by their content hash: the most recently used ones, in bounded memory.
+//! A cache of the views that clients have sent, by their content hash: the most recently used ones, in bounded memory.
 //!
-//! A view belongs to nobody. Who asks for one that is gone is told so and sends it again.
+//! A view has no owner. A client whose request names a view that was dropped sends the view again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pario_layout::StripedView;
+use parking_lot::Mutex;
 
-use crate::core::lock;
 use crate::error::{Error, Result};
 
-pub(crate) struct Views {
+pub(crate) struct ViewCache {
     most: usize,
     most_bytes: usize,
     inner: Mutex<Inner>,
@@ -18,56 +18,56 @@ pub(crate) struct Views {
 
 #[derive(Default)]
 struct Inner {
-    known: HashMap<u128, Known>,
+    known: HashMap<u128, CachedView>,
     bytes: usize,
     clock: u64,
 }
 
-struct Known {
-    seen: Arc<StripedView>,
+struct CachedView {
+    view: Arc<StripedView>,
     bytes: usize,
     used: u64,
 }
 
-impl Views {
-    /// Keeps so many, of so many bytes; the last one that came in any case.
-    pub fn new(most: usize, most_bytes: usize) -> Views {
-        Views { most, most_bytes, inner: Mutex::default() }
+impl ViewCache {
+    /// Keeps at most `most` views of at most `most_bytes` bytes, and in any case the last one.
+    pub fn new(most: usize, most_bytes: usize) -> ViewCache {
+        ViewCache { most, most_bytes, inner: Mutex::default() }
     }
 
     pub fn get(&self, hash: u128) -> Option<Arc<StripedView>> {
-        let mut inner = lock(&self.inner);
+        let mut inner = self.inner.lock();
         inner.clock += 1;
         let clock = inner.clock;
         let known = inner.known.get_mut(&hash)?;
         known.used = clock;
-        Some(Arc::clone(&known.seen))
+        Some(Arc::clone(&known.view))
     }
 
-    /// Takes a view that says that it has this hash.
+    /// Adds a view after a check of its hash.
     pub fn put(&self, hash: u128, bytes: &[u8]) -> Result<()> {
         if self.get(hash).is_some() {
             return Ok(());
         }
-        let seen = StripedView::from_bytes(bytes).map_err(|_| Error::BadRequest("view"))?;
-        if seen.hash() != hash {
+        let view = StripedView::from_bytes(bytes).map_err(|_| Error::BadRequest("view"))?;
+        if view.hash() != hash {
             return Err(Error::BadRequest("view and its hash"));
         }
-        let bytes = seen.memory();
-        let mut inner = lock(&self.inner);
+        let bytes = view.memory();
+        let mut inner = self.inner.lock();
         inner.clock += 1;
-        let known = Known { seen: Arc::new(seen), bytes, used: inner.clock };
+        let known = CachedView { view: Arc::new(view), bytes, used: inner.clock };
         let before = inner.known.insert(hash, known).map_or(0, |before| before.bytes);
         inner.bytes = inner.bytes + bytes - before;
         while inner.known.len() > 1 && (inner.known.len() > self.most || inner.bytes > self.most_bytes) {
-            inner.forget_oldest();
+            inner.drop_oldest();
         }
         Ok(())
     }
 }
 
 impl Inner {
-    fn forget_oldest(&mut self) {
+    fn drop_oldest(&mut self) {
         let oldest = self.known.iter().min_by_key(|(_, known)| known.used).map(|(hash, _)| *hash);
         if let Some(known) = oldest.and_then(|hash| self.known.remove(&hash)) {
             self.bytes -= known.bytes;
@@ -92,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn the_one_not_used_for_longest_goes() {
-        let views = Views::new(2, 1 << 20);
+    fn the_least_recently_used_view_is_dropped() {
+        let views = ViewCache::new(2, 1 << 20);
         let all: Vec<_> = (1..4).map(view).collect();
         for (hash, bytes) in &all[..2] {
             views.put(*hash, bytes).expect("taken");
@@ -105,18 +105,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_stays_however_little_room_there_is() {
-        let views = Views::new(0, 0);
+    fn the_last_view_stays_whatever_the_limits() {
+        let views = ViewCache::new(0, 0);
         for (hash, bytes) in (1..4).map(view) {
             views.put(hash, &bytes).expect("taken");
             assert!(views.get(hash).is_some());
-            assert_eq!(lock(&views.inner).known.len(), 1);
+            assert_eq!(views.inner.lock().known.len(), 1);
         }
     }
 
     #[test]
-    fn a_view_under_a_wrong_name_is_refused() {
-        let views = Views::new(9, 1 << 20);
+    fn a_view_with_a_wrong_hash_is_refused() {
+        let views = ViewCache::new(9, 1 << 20);
         let ((_, bytes), (other, _)) = (view(1), view(2));
         assert!(matches!(views.put(other, &bytes), Err(Error::BadRequest(_))));
         assert!(matches!(views.put(other, &bytes[..9]), Err(Error::BadRequest(_))));

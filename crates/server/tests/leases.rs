@@ -1,4 +1,4 @@
-//! Teams, their leases, and the others.
+//! Leases of teams, and accesses of other clients.
 
 mod common;
 
@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{BLOCK, Client, Scratch, config, deadline, start, start_all};
+use common::{BLOCK, Client, Scratch, config, deadline, start, start_all, start_with, wait_until};
 use pario_cache::{PinError, SlotRef};
-use pario_server::Server;
+use pario_server::Config;
 use pario_transport::Address;
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
 use pario_wire::message::{
@@ -36,7 +36,7 @@ impl Process {
     fn new(address: &Address, team: u128, number: u128) -> Process {
         let mut mailbox = Client::connect(address, 0, 1, number);
         let mut data = Client::connect(address, 0, 1, number + 1);
-        assert!(nobody_wants(&mailbox.ask(&Request::PollRecalls { team, anew: true, wait_ms: 0 })));
+        assert!(has_no_recalls(&mailbox.ask(&Request::PollRecalls { team, anew: true, wait_ms: 0 })));
         assert_eq!(data.ask(&Request::JoinTeam { team, mailbox: ClientId(number) }), Reply::Done);
         Process { team, mailbox, data }
     }
@@ -45,7 +45,7 @@ impl Process {
         self.data.ask(&Request::Lease { team: self.team, file: FILE, ranges: ranges.to_vec() })
     }
 
-    /// The next recalls, which come.
+    /// Waits for the next recalls.
     fn recalls(&mut self) -> Vec<LeaseRecall> {
         let poll = Request::PollRecalls { team: self.team, anew: false, wait_ms: 10_000 };
         for _ in 0..3 {
@@ -55,27 +55,27 @@ impl Process {
                 other => panic!("{other:?}"),
             }
         }
-        panic!("nobody wants anything")
+        panic!("no recall arrives")
     }
 
-    fn give_up(&mut self, number: u64, gone: ByteRange) -> Reply {
+    fn yield_range(&mut self, number: u64, gone: ByteRange) -> Reply {
         self.mailbox.ask(&Request::Yield { number, gone })
     }
 
-    /// One recall, of this, which is given up.
-    fn gives_up(&mut self, range: ByteRange) {
+    /// Receives one recall, of this range, and yields it.
+    fn yields_recalled(&mut self, range: ByteRange) {
         let recalls = self.recalls();
         let number = recalls[0].number;
         assert_eq!(recalls, [LeaseRecall { number, file: FILE, range }]);
-        assert_eq!(self.give_up(number, range), Reply::Done);
+        assert_eq!(self.yield_range(number, range), Reply::Done);
     }
 }
 
-fn nobody_wants(polled: &Reply) -> bool {
+fn has_no_recalls(polled: &Reply) -> bool {
     matches!(polled, Reply::Recalled { recalls, .. } if recalls.is_empty())
 }
 
-fn counted(client: &mut Client) -> LeaseCounters {
+fn lease_counters(client: &mut Client) -> LeaseCounters {
     match client.ask(&Request::Status) {
         Reply::Status(status) => status.leases,
         other => panic!("{other:?}"),
@@ -90,7 +90,7 @@ fn kind(reply: &Reply) -> Option<ErrorKind> {
 }
 
 #[test]
-fn others_see_what_a_team_has_kept_to_itself() {
+fn other_clients_read_what_a_team_has_cached() {
     let dir = Scratch::new("team");
     let server = start(&dir.0, 0, 1, 32);
     let address = &server.started().unix;
@@ -98,42 +98,46 @@ fn others_see_what_a_team_has_kept_to_itself() {
     let mut two = Process::new(address, 2, 20);
     let mut other = Client::connect(server.started().tcp.as_ref().unwrap(), 0, 1, 30);
     assert_eq!(other.write(0, FILE, 0, &[b'a'; 3 * BLOCK as usize]), Reply::Done);
-    assert_eq!(one.lease(&[blocks(1, 1)]), Reply::Leased { extents: vec![ALL] }, "the first gets all");
+    assert_eq!(
+        one.lease(&[blocks(1, 1)]),
+        Reply::Leased { extents: vec![ALL] },
+        "the first team gets the whole file"
+    );
     // The team's own accesses do not recall.
     assert_eq!(one.data.write(0, FILE, UNIT, b"one"), Reply::Done);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| other.read(0, FILE, UNIT + 1, 5).0);
-        let [recall] = one.recalls()[..] else { panic!("one is wanted") };
+        let [recall] = one.recalls()[..] else { panic!("one recall") };
         assert_eq!((recall.file, recall.range), (FILE, blocks(1, 1)));
-        assert_eq!(one.data.write(0, FILE, UNIT, b"TWO"), Reply::Done, "past the one who waits");
+        assert_eq!(one.data.write(0, FILE, UNIT, b"TWO"), Reply::Done, "before the waiting read");
         let too_little = ByteRange { at: UNIT, len: UNIT - 1 };
-        assert_eq!(kind(&one.give_up(recall.number, too_little)), Some(ErrorKind::Arg));
+        assert_eq!(kind(&one.yield_range(recall.number, too_little)), Some(ErrorKind::Arg));
         let beyond = ByteRange { at: UNIT, len: ALL.len - UNIT };
-        assert_eq!(one.give_up(recall.number, beyond), Reply::Done);
-        assert_eq!(one.give_up(recall.number, beyond), Reply::Done, "it is over");
+        assert_eq!(one.yield_range(recall.number, beyond), Reply::Done);
+        assert_eq!(one.yield_range(recall.number, beyond), Reply::Done, "the recall is over");
         assert_eq!(reader.join().unwrap(), b"WOaaa");
     });
-    // The team has kept block 0; another gets the rest.
+    // The team still has block 0; another team gets the rest.
     let rest = ByteRange { at: UNIT, len: ALL.len - UNIT };
     assert_eq!(two.lease(&[blocks(3, 2), blocks(7, 1)]), Reply::Leased { extents: vec![rest] });
     assert_eq!(one.lease(&[blocks(0, 1)]), Reply::Leased { extents: vec![blocks(0, 1)] });
     std::thread::scope(|scope| {
         let second = scope.spawn(|| two.lease(&[blocks(0, 2)]));
-        one.gives_up(blocks(0, 2));
+        one.yields_recalled(blocks(0, 2));
         assert_eq!(second.join().unwrap(), Reply::Leased { extents: vec![ALL] });
     });
-    let leases = counted(&mut other);
+    let leases = lease_counters(&mut other);
     assert_eq!((leases.teams, leases.mailboxes, leases.revocations, leases.cut_off), (2, 2, 2, 0));
     assert!(leases.requests == leases.grants && leases.conflicts >= 2 && leases.waits >= 2, "{leases:?}");
-    // Given up unasked, nobody is asked.
+    // After a release there is no recall.
     assert_eq!(two.mailbox.ask(&Request::ReleaseLeases { team: 2, file: FILE }), Reply::Done);
     assert_eq!(other.read(0, FILE, 0, 1).0, b"a");
-    assert_eq!(counted(&mut other).revocations, 2);
+    assert_eq!(lease_counters(&mut other).revocations, 2);
     server.shut_down().unwrap();
 }
 
 #[test]
-fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
+fn a_lease_makes_known_slots_invalid() {
     let dir = Scratch::new("known");
     let server = start(&dir.0, 0, 1, 32);
     let mut mapped = Client::connect(&server.started().unix, 0, 1, 1);
@@ -154,11 +158,8 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
     let guard = pool.pin(known, FILE, 0).unwrap();
     std::thread::scope(|scope| {
         let lease = scope.spawn(|| one.lease(&[blocks(0, 1)]));
-        while pool.pin(known, FILE, 0).is_ok() {
-            assert!(std::time::Instant::now() < deadline());
-            std::thread::yield_now();
-        }
-        // It waits for who is in the middle of a copy.
+        wait_until("the slot stays valid", || pool.pin(known, FILE, 0).is_err());
+        // The lease waits for a client in the middle of a copy.
         guard.write(0, b"during").unwrap();
         assert!(!lease.is_finished());
         drop(guard);
@@ -171,9 +172,12 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
         let recalls = one.recalls();
         assert_eq!(recalls[0].range, blocks(0, 1));
         one.data.write(0, FILE, 0, b"after!");
-        one.give_up(recalls[0].number, blocks(0, 1));
+        one.yield_range(recalls[0].number, blocks(0, 1));
         let reply = asked.join().unwrap();
-        assert!(matches!(&reply, Reply::Slots(slots) if slots.len() == 1), "the next are leased: {reply:?}");
+        assert!(
+            matches!(&reply, Reply::Slots(slots) if slots.len() == 1),
+            "the next blocks are leased: {reply:?}"
+        );
         let mut read = [0; 6];
         pool.pin(place(&reply), FILE, 0).unwrap().read(0, &mut read);
         assert_eq!(&read, b"after!");
@@ -182,7 +186,7 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
 }
 
 #[test]
-fn nobody_waits_for_a_mailbox_that_has_ended() {
+fn no_access_waits_for_a_mailbox_that_has_ended() {
     let dir = Scratch::new("ends");
     let server = start(&dir.0, 0, 1, 32);
     let address = &server.started().unix;
@@ -192,8 +196,8 @@ fn nobody_waits_for_a_mailbox_that_has_ended() {
     assert_eq!(goes.lease(&[blocks(0, 1)]), Reply::Leased { extents: vec![ALL] });
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| other.write(0, FILE, 0, b"free"));
-        stays.gives_up(blocks(0, 1));
-        // While it waits for recalls: nothing but the end of the connection tells.
+        stays.yields_recalled(blocks(0, 1));
+        // It ends while a poll waits: only the end of the connection shows that.
         goes.recalls();
         let poll = Request::PollRecalls { team: 1, anew: false, wait_ms: 10_000 };
         let envelope = Envelope::new(ServerId(0), RequestId(1000));
@@ -201,26 +205,24 @@ fn nobody_waits_for_a_mailbox_that_has_ended() {
         drop(goes);
         assert_eq!(writer.join().unwrap(), Reply::Done);
     });
-    let leases = counted(&mut other);
+    let leases = lease_counters(&mut other);
     assert_eq!((leases.teams, leases.mailboxes), (1, 1));
-    // With the last one the team's leases go, also those that nobody has recalled.
+    // With the last mailbox the team loses all its leases, also those that were not recalled.
     let rest = ByteRange { at: UNIT, len: ALL.len - UNIT };
     assert_eq!(stays.lease(&[blocks(5, 1)]), Reply::Leased { extents: vec![rest] });
     assert_eq!(stays.mailbox.ask(&Request::CloseMailbox), Reply::Done);
-    assert_eq!(counted(&mut other).teams, 0);
+    assert_eq!(lease_counters(&mut other).teams, 0);
     assert_eq!(other.write(0, FILE, 5 * UNIT, b"free"), Reply::Done);
     let again = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
     assert_eq!(kind(&stays.data.ask(&again)), Some(ErrorKind::Arg), "no mailbox");
-    assert_eq!(counted(&mut other).teams, 0);
+    assert_eq!(lease_counters(&mut other).teams, 0);
     server.shut_down().unwrap();
 }
 
 #[test]
-fn who_does_not_give_up_in_time_is_cut_off() {
+fn a_process_that_does_not_yield_in_time_is_cut_off() {
     let dir = Scratch::new("grace");
-    let settings = pario_server::Config { grace: Duration::from_millis(50), ..config(&dir.0, 0, 1, 32) };
-    let server = Server::start(settings).unwrap();
-    server.set_peers(vec![vec![server.started().unix.clone()]]);
+    let server = start_with(Config { grace: Duration::from_millis(50), ..config(&dir.0, 0, 1, 32) });
     let address = &server.started().unix;
     let mut late = Process::new(address, 1, 10);
     let mut other = Client::connect(address, 0, 1, 30);
@@ -231,9 +233,9 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     let Reply::Slots(slots) = late.data.ask(&acquire) else { panic!() };
     let known = SlotRef { slot: slots[0].slot, generation: slots[0].generation };
     let pool = late.data.pool.take().unwrap();
-    // It is in the middle of a copy, for which the others wait.
+    // The process is in the middle of a copy, for which others wait.
     let guard = pool.pin(known, FILE, 0).unwrap();
-    let is_gone = |client: &mut Client| {
+    let is_disconnected = |client: &mut Client| {
         let envelope = Envelope::new(ServerId(0), RequestId(1000));
         let gone = client.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
         gone.err().map(|e| e.kind()) == Some(ErrorKind::Unreachable)
@@ -241,20 +243,17 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     std::thread::scope(|scope| {
         let write = scope.spawn(|| other.write(0, FILE, 0, b"at last"));
         let poll = Request::PollRecalls { team: 1, anew: false, wait_ms: 10_000 };
-        while nobody_wants(&late.mailbox.ask(&poll)) {}
-        while pool.pin(known, FILE, 0).is_ok() {
-            assert!(std::time::Instant::now() < deadline());
-            std::thread::yield_now();
-        }
+        while has_no_recalls(&late.mailbox.ask(&poll)) {}
+        wait_until("the slot stays valid", || pool.pin(known, FILE, 0).is_err());
         guard.write(0, b"half of it").unwrap();
         assert!(!write.is_finished());
         drop(guard);
         assert_eq!(write.join().unwrap(), Reply::Done);
     });
-    let leases = counted(&mut other);
+    let leases = lease_counters(&mut other);
     assert_eq!((leases.teams, leases.mailboxes, leases.cut_off), (0, 0, 1));
-    assert!(is_gone(&mut late.mailbox) && is_gone(&mut late.data));
-    // It changes nothing any more, in whatever way, but may read.
+    assert!(is_disconnected(&mut late.mailbox) && is_disconnected(&mut late.data));
+    // The server refuses all changes of the process, but not reads.
     assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), PinError::Stale);
     late.data = Client::connect(address, 0, 1, 11);
     assert_eq!(late.data.ask(&Request::JoinTeam { team: 1, mailbox: ClientId(10) }), Reply::Done);
@@ -266,8 +265,8 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     let poll = |anew| Request::PollRecalls { team: 1, anew, wait_ms: 0 };
     assert!(is_refused(late.mailbox.ask(&poll(false))));
     assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
-    // Until it has given up what it had.
-    assert!(nobody_wants(&late.mailbox.ask(&poll(true))));
+    // Until the process has dropped its cache.
+    assert!(has_no_recalls(&late.mailbox.ask(&poll(true))));
     assert_eq!(late.data.write(0, FILE, 0, b"once more"), Reply::Done);
     assert_eq!(other.read(0, FILE, 0, 9).0, b"once more");
     let Reply::Status(status) = other.ask(&Request::Status) else { panic!() };
@@ -276,7 +275,7 @@ fn who_does_not_give_up_in_time_is_cut_off() {
 }
 
 #[test]
-fn cutting_and_removing_recall_also_from_ones_own_team() {
+fn truncations_and_removals_also_recall_leases_of_the_own_team() {
     let dir = Scratch::new("cutting");
     let server = start(&dir.0, 0, 1, 32);
     let mut one = Process::new(&server.started().unix, 1, 10);
@@ -290,12 +289,12 @@ fn cutting_and_removing_recall_also_from_ones_own_team() {
     ];
     for (request, range) in requests {
         assert_eq!(one.lease(&[blocks(0, 3)]), Reply::Leased { extents: vec![ALL] });
-        // Neither needs what the team has in its memory.
+        // Neither request needs the bytes in the team's caches.
         assert_eq!(own.ask(&Request::Sync { file: FILE, durable: false }), Reply::Done);
         assert!(matches!(own.ask(&Request::End { file: FILE }), Reply::End { .. }));
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| own.ask(&request));
-            one.gives_up(range);
+            one.yields_recalled(range);
             assert_eq!(asked.join().unwrap(), Reply::Done);
         });
     }
@@ -304,13 +303,13 @@ fn cutting_and_removing_recall_also_from_ones_own_team() {
 }
 
 #[test]
-fn through_another_server_one_is_the_same_client() {
+fn a_client_that_is_connected_to_another_server_can_join_a_team() {
     let dir = Scratch::new("through");
     let servers = start_all(&dir.0, 2, 32);
     let (here, there) = (&servers[1].started().unix, &servers[0].started().unix);
     let mut mailbox = Client::connect(here, 1, 2, 10);
     let poll = Request::PollRecalls { team: 1, anew: true, wait_ms: 0 };
-    assert!(nobody_wants(&mailbox.ask(&poll)));
+    assert!(has_no_recalls(&mailbox.ask(&poll)));
     let mut away = Client::connect(there, 0, 2, 20);
     let mut ask = |request: &Request, out: &[u8]| away.exchange(ServerId(1), request, out, &mut []);
     assert_eq!(ask(&Request::JoinTeam { team: 1, mailbox: ClientId(10) }, &[]), Reply::Done);
@@ -318,14 +317,14 @@ fn through_another_server_one_is_the_same_client() {
     assert_eq!(ask(&lease, &[]), Reply::Leased { extents: vec![ALL] });
     let write = Request::Write { file: FILE, what: ByteSelection::Ranges(vec![ByteRange { at: 0, len: 4 }]) };
     assert_eq!(ask(&write, b"mine"), Reply::Done);
-    assert!(nobody_wants(&mailbox.ask(&poll)), "its own team's");
-    assert_eq!(kind(&ask(&poll, &[])), Some(ErrorKind::Arg), "nobody would hear of its end");
+    assert!(has_no_recalls(&mailbox.ask(&poll)), "the client belongs to the team");
+    assert_eq!(kind(&ask(&poll, &[])), Some(ErrorKind::Arg), "the server would not notice its end");
     for server in servers {
         server.shut_down().unwrap();
     }
 }
 
-/// A process with a cache of its own: counters that it adds to in its memory.
+/// A process that caches counters and increments them in its memory.
 struct Caching {
     team: u128,
     cache: Mutex<Cache>,
@@ -334,9 +333,9 @@ struct Caching {
 
 #[derive(Default)]
 struct Cache {
-    /// Of blocks that are leased.
+    /// The counters in leased blocks.
     counters: HashMap<u64, u64>,
-    /// How often something was yielded.
+    /// The number of yields.
     yields: u64,
 }
 
@@ -367,7 +366,7 @@ impl Caching {
         }
     }
 
-    /// Answers recalls until it is over.
+    /// Answers recalls until the test is over.
     fn serve(&self, mailbox: &mut Client, staging: &mut Client, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             let poll = Request::PollRecalls { team: self.team, anew: false, wait_ms: 100 };
@@ -389,7 +388,7 @@ impl Caching {
     }
 }
 
-/// Two teams add to the same counters in their own memories, and a third party looks on.
+/// Two teams increment the same counters in their caches, and a third client reads them.
 #[test]
 fn no_addition_is_lost_between_two_caches() {
     const EACH: u64 = 60;
@@ -426,7 +425,7 @@ fn no_addition_is_lost_between_two_caches() {
         let mut seen = [0; COUNTERS as usize];
         let mut done = false;
         while !done {
-            // Looked at before, so that the last look sees everything.
+            // Loaded before the reads, so that the last ones see every addition.
             done = left.load(Ordering::Relaxed) == 0;
             for (block, before) in (0..).zip(&mut seen) {
                 let now = Caching::number(&looker.read(0, FILE, block * UNIT, 8).0);
@@ -435,7 +434,7 @@ fn no_addition_is_lost_between_two_caches() {
             }
         }
         assert_eq!(seen, [2 * EACH; COUNTERS as usize]);
-        assert!(counted(&mut looker).revocations > 0);
+        assert!(lease_counters(&mut looker).revocations > 0);
         over.store(true, Ordering::Relaxed);
     });
     server.shut_down().unwrap();

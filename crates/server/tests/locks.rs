@@ -1,18 +1,17 @@
-//! Locks that nobody waits for, and copies that were locked by who is gone, as clients see them.
+//! Locks without waiting, and divergent replicas, as clients see them.
 
 mod common;
 
-use common::{Client, Scratch, deadline, start};
+use common::{Client, Scratch, deadline, start, wait_until};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
 use pario_wire::message::{ByteRange, Failure, REPLICA_LOCK_BIT};
 use pario_wire::{Envelope, Reply, Request};
-use std::time::Instant;
 
 const FILE: FileId = FileId(99);
-const COPIES: FileId = FileId(99 | REPLICA_LOCK_BIT);
+const REPLICAS: FileId = FileId(99 | REPLICA_LOCK_BIT);
 
 #[test]
-fn a_lock_is_tried_for_without_waiting() {
+fn a_try_lock_does_not_wait() {
     let dir = Scratch::new("trylock");
     let server = start(&dir.0, 0, 1, 16);
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
@@ -31,7 +30,7 @@ fn a_lock_is_tried_for_without_waiting() {
     let second = number(two.ask(&shared));
     assert!(in_use(one.ask(&alone)));
     assert_eq!(one.ask(&Request::Unlock { lock: first }), Reply::Done);
-    assert!(in_use(one.ask(&alone)), "it was not left in the queue, and another holds it");
+    assert!(in_use(one.ask(&alone)), "the refused request does not wait, and another client holds the lock");
     assert_eq!(two.ask(&Request::Unlock { lock: second }), Reply::Done);
     let third = number(one.ask(&alone));
     assert!(in_use(two.ask(&shared)));
@@ -40,7 +39,7 @@ fn a_lock_is_tried_for_without_waiting() {
 }
 
 #[test]
-fn a_lock_on_several_ranges_is_had_as_a_whole_or_not_at_all() {
+fn a_lock_on_several_ranges_is_granted_completely_or_not_at_all() {
     let dir = Scratch::new("trylocks");
     let server = start(&dir.0, 0, 1, 16);
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
@@ -53,17 +52,17 @@ fn a_lock_on_several_ranges_is_had_as_a_whole_or_not_at_all() {
         Reply::Failed(Failure { kind, .. }) => Err(kind),
         other => panic!("{other:?}"),
     };
-    // Rows of which each has its columns.
+    // Two clients, each with its columns of all rows.
     let first = kind(one.ask(&lock(&[(0, 10), (40, 10), (80, 10)]))).unwrap();
     let second = kind(two.ask(&lock(&[(10, 10), (50, 10), (90, 10)]))).unwrap();
     assert_eq!(kind(two.ask(&lock(&[(20, 10), (49, 1)]))), Err(ErrorKind::FileInUse));
-    let third = kind(one.ask(&lock(&[(20, 10)]))).expect("of a lock that was not granted nothing is left");
+    let third = kind(one.ask(&lock(&[(20, 10)]))).expect("a refused lock holds nothing");
     for lock in [first, third] {
         assert_eq!(one.ask(&Request::Unlock { lock }), Reply::Done);
     }
     assert_eq!(kind(one.ask(&lock(&[(0, 100)]))), Err(ErrorKind::FileInUse));
     assert_eq!(two.ask(&Request::Unlock { lock: second }), Reply::Done);
-    kind(one.ask(&lock(&[(0, 100)]))).expect("all of it is free again");
+    kind(one.ask(&lock(&[(0, 100)]))).expect("all bytes are free again");
     let too_many: Vec<(u64, u64)> = (0..=1024).map(|number| (number * 2, 1)).collect();
     for nonsense in [&[][..], &[(10, 10), (0, 5)], &[(0, 10), (9, 5)], &[(0, 0)], &too_many] {
         assert_eq!(kind(two.ask(&lock(nonsense))), Err(ErrorKind::Arg), "{nonsense:?}");
@@ -79,7 +78,7 @@ fn lock_of(client: &mut Client, file: FileId, ranges: &[(u64, u64)], exclusive: 
     }
 }
 
-fn torn(client: &mut Client, file: FileId) -> (Vec<(u64, u64)>, Vec<u128>) {
+fn divergent(client: &mut Client, file: FileId) -> (Vec<(u64, u64)>, Vec<u128>) {
     match client.ask(&Request::ListDivergent { file }) {
         Reply::Divergent { ranges, clients } => {
             let ranges = ranges.iter().map(|range| (range.at, range.len)).collect();
@@ -90,65 +89,69 @@ fn torn(client: &mut Client, file: FileId) -> (Vec<(u64, u64)>, Vec<u128>) {
 }
 
 #[test]
-fn copies_are_torn_until_all_of_them_are_written() {
-    let dir = Scratch::new("torn");
+fn replicas_are_divergent_until_all_of_them_are_written() {
+    let dir = Scratch::new("divergent");
     let server = start(&dir.0, 0, 1, 16);
     let connect = |id| Client::connect(&server.started().unix, 0, 1, id);
     let (mut one, mut two) = (connect(1), connect(2));
     let nothing = (vec![], vec![]);
-    // Who is done leaves nothing; neither does who only looks, nor who locks the file itself.
-    let lock = lock_of(&mut one, COPIES, &[(0, 10)], true);
+    // A completed write leaves no divergent replicas; neither does a shared lock, nor a lock on the file itself.
+    let lock = lock_of(&mut one, REPLICAS, &[(0, 10)], true);
     assert_eq!(one.ask(&Request::Unlock { lock }), Reply::Done);
-    for (id, file, exclusive) in [(3, COPIES, false), (4, FILE, true)] {
+    for (id, file, exclusive) in [(3, REPLICAS, false), (4, FILE, true)] {
         lock_of(&mut connect(id), file, &[(0, 10)], exclusive);
     }
-    let lock = lock_of(&mut one, COPIES, &[(0, 10), (40, 10), (80, 10)], true);
-    assert!(matches!(two.ask(&Request::MarkDivergent { lock }), Reply::Failed(_)), "it is another's");
-    assert_eq!(torn(&mut two, COPIES), nothing);
+    let lock = lock_of(&mut one, REPLICAS, &[(0, 10), (40, 10), (80, 10)], true);
+    assert!(
+        matches!(two.ask(&Request::MarkDivergent { lock }), Reply::Failed(_)),
+        "the lock of another client"
+    );
+    assert_eq!(divergent(&mut two, REPLICAS), nothing);
     assert_eq!(one.ask(&Request::MarkDivergent { lock }), Reply::Done);
-    assert_eq!(torn(&mut two, COPIES), (vec![(0, 10), (40, 10), (80, 10)], vec![1]));
-    assert_eq!(torn(&mut two, FILE), nothing);
-    // A client that goes.
+    assert_eq!(divergent(&mut two, REPLICAS), (vec![(0, 10), (40, 10), (80, 10)], vec![1]));
+    assert_eq!(divergent(&mut two, FILE), nothing);
+    // A client that disconnects.
     let mut gone = connect(5);
-    lock_of(&mut gone, COPIES, &[(45, 10)], true);
+    lock_of(&mut gone, REPLICAS, &[(45, 10)], true);
     drop(gone);
     let all = (vec![(0, 10), (40, 5), (45, 10), (80, 10)], vec![1, 5]);
-    let until = deadline();
-    while torn(&mut two, COPIES) != all {
-        assert!(Instant::now() < until, "a client that went has left nothing");
-        std::thread::yield_now();
-    }
-    let lock = lock_of(&mut two, COPIES, &[(0, 5), (30, 30), (85, 1)], true);
-    assert_eq!(torn(&mut one, COPIES), all, "nothing is mended yet");
+    wait_until("the replicas of a disconnected writer are divergent", || {
+        divergent(&mut two, REPLICAS) == all
+    });
+    let lock = lock_of(&mut two, REPLICAS, &[(0, 5), (30, 30), (85, 1)], true);
+    assert_eq!(divergent(&mut one, REPLICAS), all, "nothing is repaired yet");
     assert_eq!(two.ask(&Request::Unlock { lock }), Reply::Done);
-    assert_eq!(torn(&mut one, COPIES).0, [(5, 5), (80, 5), (86, 4)]);
+    assert_eq!(divergent(&mut one, REPLICAS).0, [(5, 5), (80, 5), (86, 4)]);
     assert_eq!(one.ask(&Request::RemoveParts { files: vec![FILE] }), Reply::Done);
-    assert_eq!(torn(&mut one, COPIES), nothing, "there is no such file any more");
+    assert_eq!(divergent(&mut one, REPLICAS), nothing, "the file does not exist any more");
     server.shut_down().unwrap();
 }
 
-/// What somebody has sent and what has not been looked at yet is never done once he is sent away.
 #[test]
-fn who_is_sent_away_writes_nothing_more() {
-    let dir = Scratch::new("expel");
+fn a_disconnected_client_writes_nothing_more() {
+    let dir = Scratch::new("disconnect");
     let server = start(&dir.0, 0, 1, 16);
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
     assert_eq!(two.write(0, FILE, 0, &[1; 100]), Reply::Done);
-    for nobody in [7, 1] {
-        let away = Request::Disconnect { client: ClientId(nobody) };
-        assert_eq!(one.ask(&away), Reply::Done, "somebody unknown, and oneself, who stays");
+    for id in [7, 1] {
+        let disconnect = Request::Disconnect { client: ClientId(id) };
+        assert_eq!(
+            one.ask(&disconnect),
+            Reply::Done,
+            "an unknown client, and the client itself, which stays connected"
+        );
     }
-    let lock = lock_of(&mut two, COPIES, &[(0, 100)], true);
+    let lock = lock_of(&mut two, REPLICAS, &[(0, 100)], true);
     assert_eq!(one.ask(&Request::Disconnect { client: ClientId(2) }), Reply::Done);
-    assert_eq!(torn(&mut one, COPIES), (vec![(0, 100)], vec![2]), "it had something locked");
+    assert_eq!(divergent(&mut one, REPLICAS), (vec![(0, 100)], vec![2]), "it held a lock");
     let envelope = Envelope::new(ServerId(0), RequestId(1000));
     let answer = two.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
-    assert!(answer.is_err(), "its connection is over");
+    assert!(answer.is_err(), "its connection has ended");
     assert_eq!(one.read(0, FILE, 0, 100).0, [1; 100]);
     let mut again = Client::connect(&server.started().unix, 0, 1, 2);
     assert!(
         matches!(again.ask(&Request::Unlock { lock }), Reply::Failed(_)),
-        "it comes again, without its lock"
+        "it connects again, without its lock"
     );
     server.shut_down().unwrap();
 }

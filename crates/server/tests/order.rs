@@ -23,16 +23,16 @@ fn numbered(count: u8) -> Vec<u8> {
     (1..=count).flat_map(|number| [number; SIZE as usize]).collect()
 }
 
-/// The first bytes of the blocks that lie in order.
+/// The first bytes of the blocks, in the order of storage.
 fn stored(dir: &Scratch) -> Option<Vec<u8>> {
     let path: PathBuf = dir.0.join("data0/parts/99/0000000000000199.ordered");
     let bytes = std::fs::read(path).ok()?;
     Some(bytes[SIZE as usize..].chunks(SIZE as usize).map(|block| block[0]).collect())
 }
 
-/// One after the other and ahead, a client gets just the blocks that come next in storage.
+/// A client that acquires ahead gets the blocks that are next in storage.
 #[test]
-fn who_follows_the_order_reads_storage_from_front_to_back() {
+fn acquires_in_the_order_of_first_use_read_storage_sequentially() {
     let dir = Scratch::new("order");
     let server = start(&dir.0, 0, 1, 512);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -61,7 +61,7 @@ fn who_follows_the_order_reads_storage_from_front_to_back() {
 }
 
 #[test]
-fn an_order_comes_too_late_or_makes_no_sense() {
+fn an_order_that_is_late_or_makes_no_sense_has_no_effect() {
     let dir = Scratch::new("late");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -77,7 +77,7 @@ fn an_order_comes_too_late_or_makes_no_sense() {
     assert_eq!(arrange(&mut client, &[2..4, 0..2]), Reply::Done);
     assert_eq!(stored(&dir), None);
     assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
-    // What was cut to nothing has nothing in storage.
+    // After a truncation to 0 the part has nothing in storage.
     assert_eq!(
         client.ask(&Request::Truncate { file: FILE, end: 0, truncation: TruncationId(0) }),
         Reply::Done
@@ -85,7 +85,7 @@ fn an_order_comes_too_late_or_makes_no_sense() {
     assert_eq!(arrange(&mut client, &[2..4, 0..2]), Reply::Done);
     assert_eq!(client.write(0, FILE, 0, &bytes), Reply::Done);
     drop(client);
-    // A successor of one that was killed writes it out.
+    // The successor of a killed server stores it.
     server.abandon().unwrap();
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);

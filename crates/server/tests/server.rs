@@ -5,7 +5,7 @@ mod common;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use common::{BLOCK, Client, Scratch, deadline, hello, start, start_all};
+use common::{BLOCK, Client, Scratch, deadline, hello, start, start_all, wait_until};
 use pario_cache::SlotRef;
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ErrorKind, FileId, TruncationId};
@@ -27,8 +27,8 @@ fn status(client: &mut Client) -> ServerStatus {
 }
 
 #[test]
-fn what_is_written_is_read_over_both_doors() {
-    let dir = Scratch::new("doors");
+fn bytes_written_by_unix_socket_are_read_by_tcp() {
+    let dir = Scratch::new("addresses");
     let server = start(&dir.0, 0, 1, 32);
     let (unix, tcp) = (server.started().unix.clone(), server.started().tcp.clone().unwrap());
     let mut near = Client::connect(&unix, 0, 1, 1);
@@ -45,7 +45,7 @@ fn what_is_written_is_read_over_both_doors() {
 }
 
 #[test]
-fn a_client_of_this_host_writes_into_the_pool_itself() {
+fn a_client_of_this_host_writes_directly_to_the_pool() {
     let dir = Scratch::new("pool");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -62,7 +62,7 @@ fn a_client_of_this_host_writes_into_the_pool_itself() {
         pending.write(0, bytes);
         pending.publish(BLOCK).unwrap();
     }
-    // Others see it through messages, and after a shutdown it is in storage.
+    // Other clients read it by messages, and after a shutdown it is in storage.
     let mut far = Client::connect(server.started().tcp.as_ref().unwrap(), 0, 1, 2);
     assert_eq!(far.read(0, FILE, 0, bytes.len()), (bytes.clone(), bytes.len() as u64));
     server.shut_down().unwrap();
@@ -73,7 +73,7 @@ fn a_client_of_this_host_writes_into_the_pool_itself() {
 }
 
 #[test]
-fn a_successor_finds_what_was_only_in_the_pool() {
+fn a_successor_adopts_blocks_that_were_only_in_the_pool() {
     let dir = Scratch::new("adopt");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -87,7 +87,7 @@ fn a_successor_finds_what_was_only_in_the_pool() {
     assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
     drop(client);
     server.abandon().unwrap();
-    // Also with a pool of another size.
+    // The same with a pool of another size.
     let server = start(&dir.0, 0, 1, 64);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
@@ -96,7 +96,7 @@ fn a_successor_finds_what_was_only_in_the_pool() {
 }
 
 #[test]
-fn a_pool_far_smaller_than_the_data_is_enough() {
+fn a_pool_much_smaller_than_the_data_is_enough() {
     let dir = Scratch::new("storm");
     let server = start(&dir.0, 0, 1, 16);
     let address = server.started().unix.clone();
@@ -121,7 +121,7 @@ fn a_pool_far_smaller_than_the_data_is_enough() {
 }
 
 #[test]
-fn files_are_cut_and_removed() {
+fn files_are_truncated_and_removed() {
     let dir = Scratch::new("cut");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -144,7 +144,7 @@ fn files_are_cut_and_removed() {
 }
 
 #[test]
-fn the_wrong_door_leads_to_the_right_server() {
+fn requests_to_another_server_are_forwarded() {
     let dir = Scratch::new("peers");
     let servers = start_all(&dir.0, 3, 32);
     let mut client = Client::connect(&servers[2].started().unix, 2, 3, 1);
@@ -153,7 +153,7 @@ fn the_wrong_door_leads_to_the_right_server() {
     assert_eq!(client.read(1, FILE, 100, bytes.len()), (bytes.clone(), 50_100));
     let mut direct = Client::connect(&servers[1].started().unix, 1, 3, 2);
     assert_eq!(direct.read(1, FILE, 100, bytes.len()).0, bytes);
-    // The name space, too: what was opened through the wrong door is closed when the client goes.
+    // The same for the name space: files that were opened through another server are closed when the client disconnects.
     let mut names = Client::connect(&servers[0].started().unix, 0, 3, 3);
     let opened = names.create("/here");
     assert_eq!(opened.opens, 1);
@@ -167,7 +167,7 @@ fn the_wrong_door_leads_to_the_right_server() {
 }
 
 #[test]
-fn removed_files_lose_their_stripes_when_nobody_has_them_open() {
+fn stripes_of_removed_files_are_removed_when_no_client_has_them_open() {
     let dir = Scratch::new("reap");
     let servers = start_all(&dir.0, 2, 32);
     let mut client = Client::connect(&servers[0].started().unix, 0, 2, 1);
@@ -179,18 +179,15 @@ fn removed_files_lose_their_stripes_when_nobody_has_them_open() {
     assert_eq!(other.read(1, file, 0, 5).0, b"there");
     assert_eq!(client.ask(&Request::Close { file, wrote: None }), Reply::Done);
     let gone = |client: &mut Client| client.ask(&Request::End { file }) == Reply::End { end: 0 };
-    while !(gone(&mut client) && gone(&mut other)) {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(std::time::Instant::now() < deadline());
-    }
+    wait_until("the stripes are not removed", || gone(&mut client) && gone(&mut other));
     for server in servers {
         server.shut_down().unwrap();
     }
 }
 
 #[test]
-fn strangers_are_refused_and_nobody_else_notices() {
-    let dir = Scratch::new("strangers");
+fn unauthenticated_clients_are_refused_without_effect_on_others() {
+    let dir = Scratch::new("unauthenticated");
     let server = start(&dir.0, 0, 1, 32);
     let Address::Unix(path) = server.started().unix.clone() else { panic!() };
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -215,17 +212,17 @@ fn strangers_are_refused_and_nobody_else_notices() {
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(garbage).unwrap();
         let mut answer = Vec::new();
-        // Whatever it says, it closes.
+        // The server closes the connection.
         let _ = stream.read_to_end(&mut answer);
     }
     assert_eq!(client.read(0, FILE, 0, 4).0, b"mine");
-    // Who finds by the server's proof that the secret is another goes by itself.
+    // A client that finds a wrong proof of the server disconnects by itself.
     assert!(status(&mut client).traffic.refused >= 5);
     server.shut_down().unwrap();
 }
 
 #[test]
-fn requests_that_make_no_sense_fail_alone() {
+fn invalid_requests_fail_without_effect_on_others() {
     let dir = Scratch::new("nonsense");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().tcp.clone().unwrap(), 0, 1, 1);
@@ -245,7 +242,7 @@ fn requests_that_make_no_sense_fail_alone() {
 }
 
 #[test]
-fn a_client_that_goes_leaves_its_slots_and_files() {
+fn a_client_that_disconnects_releases_its_slots_and_files() {
     let dir = Scratch::new("leaver");
     let server = start(&dir.0, 0, 1, 16);
     let mut stays = Client::connect(&server.started().unix, 0, 1, 1);
@@ -259,18 +256,16 @@ fn a_client_that_goes_leaves_its_slots_and_files() {
     let bytes = pattern(16 * BLOCK as usize, 1);
     assert_eq!(stays.write(0, FILE, 0, &bytes), Reply::Done);
     assert_eq!(stays.read(0, FILE, 0, bytes.len()).0, bytes);
-    // That the last one has gone is noticed a moment later.
-    let soon = deadline();
-    while let Reply::Attributes(found) = stays.ask(&Request::Lookup { path: "/shared".into() })
-        && found.opens > 0
-    {
-        assert!(std::time::Instant::now() < soon, "it is still open");
-    }
+    // The server notices the end of the last one a moment later.
+    wait_until("the file is still open", || match stays.ask(&Request::Lookup { path: "/shared".into() }) {
+        Reply::Attributes(found) => found.opens == 0,
+        other => panic!("{other:?}"),
+    });
     server.shut_down().unwrap();
 }
 
 #[test]
-fn a_client_that_comes_again_ends_its_older_connection() {
+fn a_client_that_connects_again_ends_its_older_connection() {
     let dir = Scratch::new("again");
     let server = start(&dir.0, 0, 1, 16);
     let mut first = Client::connect(&server.started().unix, 0, 1, 42);
@@ -278,7 +273,7 @@ fn a_client_that_comes_again_ends_its_older_connection() {
     assert_eq!(first.ask(&Request::Unlink { path: "/kept".into() }), Reply::Done);
     first.write(0, file, 0, b"still here");
     let mut second = Client::connect(&server.started().unix, 0, 1, 42);
-    // The file has no name, and its opener was never away.
+    // The file has no name, and its client was always connected.
     assert_eq!(second.read(0, file, 0, 10).0, b"still here");
     let envelope = pario_wire::Envelope::new(pario_types::ServerId(0), pario_types::RequestId(77));
     let late = first.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
@@ -288,7 +283,7 @@ fn a_client_that_comes_again_ends_its_older_connection() {
 }
 
 #[test]
-fn a_peer_may_pass_on_requests_and_a_client_may_not() {
+fn a_server_may_forward_requests_and_a_client_may_not() {
     let dir = Scratch::new("origin");
     let server = start(&dir.0, 0, 1, 16);
     for (role, fine) in [(Role::Peer, true), (Role::Client, false)] {
@@ -313,19 +308,19 @@ fn a_peer_may_pass_on_requests_and_a_client_may_not() {
     server.shut_down().unwrap();
 }
 
-/// Replies that a socket does not take at once wait outside the pool.
+/// The part of a reply that a socket does not accept at once is copied out of the pool.
 #[test]
-fn large_reads_are_whole_also_for_slow_readers() {
+fn large_reads_are_complete_also_for_slow_readers() {
     let dir = Scratch::new("large");
     let server = start(&dir.0, 0, 1, 512);
-    let doors = [server.started().unix.clone(), server.started().tcp.clone().unwrap()];
+    let addresses = [server.started().unix.clone(), server.started().tcp.clone().unwrap()];
     let bytes = pattern(1_500_000, 8);
-    let mut writer = Client::connect(&doors[0], 0, 1, 1);
+    let mut writer = Client::connect(&addresses[0], 0, 1, 1);
     for (index, part) in bytes.chunks(500_000).enumerate() {
         writer.write(0, FILE, index as u64 * 500_000, part);
     }
-    for (number, door) in (2..).zip(&doors) {
-        let mut reader = Client::connect(door, 0, 1, number);
+    for (number, address) in (2..).zip(&addresses) {
+        let mut reader = Client::connect(address, 0, 1, number);
         let asked = [(0u64, 1_500_000u64), (1, 1_400_001), (70_000, 65_536), (4095, 1_000_000)];
         for (id, (at, len)) in (1..).zip(asked) {
             let what = ByteSelection::Ranges(vec![ByteRange { at, len }]);
@@ -333,11 +328,8 @@ fn large_reads_are_whole_also_for_slow_readers() {
             let envelope = pario_wire::Envelope::new(pario_types::ServerId(0), pario_types::RequestId(id));
             reader.connection.send(envelope, &request, &[], deadline()).unwrap();
         }
-        // Nobody reads for a while, and the pool is free for others all the same.
-        let soon = deadline();
-        while status(&mut writer).pool.pinned_slots > 0 {
-            assert!(std::time::Instant::now() < soon, "blocks stay pinned");
-        }
+        // The client does not read, and the server unpins the blocks all the same.
+        wait_until("blocks stay pinned", || status(&mut writer).pool.pinned_slots == 0);
         for (at, len) in asked {
             let mut got = vec![0; len as usize];
             let mut into = [std::io::IoSliceMut::new(&mut got)];
@@ -350,7 +342,7 @@ fn large_reads_are_whole_also_for_slow_readers() {
 }
 
 #[test]
-fn the_room_of_removed_files_is_free_at_once_after_an_orderly_stop() {
+fn the_space_of_removed_files_is_free_after_an_orderly_shutdown() {
     let dir = Scratch::new("reclaim");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
@@ -362,16 +354,12 @@ fn the_room_of_removed_files_is_free_at_once_after_an_orderly_stop() {
         Reply::Parts { parts, .. } => parts.len(),
         other => panic!("{other:?}"),
     };
-    // The client has it open until the end.
+    // The client has the file open until the shutdown.
     assert_eq!(parts(&mut client), 1);
     server.shut_down().unwrap();
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 2);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while parts(&mut client) > 0 {
-        assert!(std::time::Instant::now() < until, "it waits for clients of the server before");
-        std::thread::yield_now();
-    }
+    wait_until("the server waits for clients of its predecessor", || parts(&mut client) == 0);
     server.shut_down().unwrap();
 }
 
@@ -384,21 +372,21 @@ fn a_metadata_server_never_starts_an_empty_name_space_over_old_parts() {
     client.write(0, file, 0, &pattern(10_000, 5));
     drop(client);
     server.shut_down().unwrap();
-    let (names, away) = (dir.0.join("data0/names"), dir.0.join("away"));
-    std::fs::rename(&names, &away).unwrap();
+    let (names, moved) = (dir.0.join("data0/names"), dir.0.join("moved"));
+    std::fs::rename(&names, &moved).unwrap();
     let started =
         |made| pario_server::Server::start(pario_server::Config { made, ..common::config(&dir.0, 0, 1, 32) });
     for made in [false, true] {
-        let error = started(made).err().expect("its names are lost");
+        let error = started(made).err().expect("the names are lost");
         assert_eq!(error.kind(), ErrorKind::Damaged);
         assert!(
             error.to_string().contains("holds no name space, though the partition has been in use"),
             "{error}"
         );
     }
-    // What was made for that attempt goes when the names are put back.
+    // The operator removes the files of that attempt and restores the names.
     std::fs::remove_dir_all(&names).unwrap();
-    std::fs::rename(&away, &names).unwrap();
+    std::fs::rename(&moved, &names).unwrap();
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     assert_eq!(client.create("/file").file, file);

@@ -1,12 +1,10 @@
-//! Truncations of which the client does not come to the end: they are completed or fenced, and never destroy what was
-//! written afterwards.
+//! Truncations that their client does not complete: the servers complete or fence them, and they never destroy later writes.
 
 mod common;
 
 use std::path::Path;
-use std::time::Instant;
 
-use common::{Client, Scratch, deadline, start, start_all};
+use common::{Client, Scratch, start, start_all, wait_until};
 use pario_server::Server;
 use pario_types::{ErrorKind, FileId, ServerId, TruncationId};
 use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
@@ -15,25 +13,25 @@ use pario_wire::{Reply, Request};
 const SERVERS: u16 = 2;
 const LEN: usize = 20_000;
 
-/// Two servers, of which the first has the names.
-struct Site {
+/// Two servers; the first is the metadata server.
+struct TestPartition {
     servers: Vec<Server>,
     dir: Scratch,
 }
 
-impl Site {
-    fn new(name: &str) -> Site {
+impl TestPartition {
+    fn new(name: &str) -> TestPartition {
         let dir = Scratch::new(name);
-        Site { servers: start_all(&dir.0, SERVERS, 64), dir }
+        TestPartition { servers: start_all(&dir.0, SERVERS, 64), dir }
     }
 
-    /// A client by its number; every request goes by way of the first server.
+    /// A client that sends every request to the first server.
     fn client(&self, number: u128) -> Client {
         Client::connect(&self.servers[0].started().unix, 0, SERVERS, number)
     }
 
-    /// All servers are killed, and others take their places.
-    fn restart(mut self) -> Site {
+    /// Kills and restarts all servers.
+    fn restart(mut self) -> TestPartition {
         self.servers.drain(..).for_each(|server| server.abandon().unwrap());
         self.servers = start_all(&self.dir.0, SERVERS, 64);
         self
@@ -75,16 +73,11 @@ fn ends(client: &mut Client, file: FileId) -> Vec<u64> {
 
 /// Waits until the metadata server has resolved the file's truncation.
 fn await_resolved(client: &mut Client, file: FileId) {
-    let until = deadline();
     let list = Request::ListInodes { after: FileId(file.0 - 1), most: 1 };
-    loop {
+    wait_until("the truncation is not resolved", || {
         let Reply::Inodes { inodes, .. } = client.ask(&list) else { panic!("no inodes") };
-        if inodes[0].attributes.truncating.is_none() {
-            return;
-        }
-        assert!(Instant::now() < until, "the truncation is not resolved");
-        std::thread::yield_now();
-    }
+        inodes[0].attributes.truncating.is_none()
+    });
 }
 
 fn assert_all(client: &mut Client, file: FileId, byte: u8) {
@@ -96,8 +89,8 @@ fn assert_all(client: &mut Client, file: FileId, byte: u8) {
 
 #[test]
 fn a_truncation_of_a_client_that_is_gone_never_destroys_what_others_wrote_since() {
-    let mut site = Site::new("stale");
-    let (mut dead, mut writer) = (site.client(1), site.client(2));
+    let mut partition = TestPartition::new("stale");
+    let (mut dead, mut writer) = (partition.client(1), partition.client(2));
     let file = dead.create("/file").file;
     writer.create("/file");
     write_all(&mut dead, file, 1);
@@ -105,28 +98,28 @@ fn a_truncation_of_a_client_that_is_gone_never_destroys_what_others_wrote_since(
     truncate(&mut dead, 1, file, id);
     drop(dead);
     write_all(&mut writer, file, 2);
-    // Readers change nothing, and are let in at any time.
-    let mut reader = site.client(3);
+    // Readers can open the file at any time.
+    let mut reader = partition.client(3);
     assert!(matches!(open_to(&mut reader, OpenAccess::Read), Reply::Opened { .. }));
     await_resolved(&mut reader, file);
     assert_all(&mut writer, file, 2);
-    // Its messages come after all, also to servers that have been killed since.
+    // The client's messages arrive late, also at servers that were restarted since.
     for _ in 0..2 {
-        let mut late = site.client(1);
+        let mut late = partition.client(1);
         (0..SERVERS).for_each(|server| truncate(&mut late, server, file, id));
         let ended = late.ask(&Request::EndTruncate { file, truncation: id });
         assert!(matches!(ended, Reply::Failed(failure) if failure.kind == ErrorKind::Io));
         assert_all(&mut late, file, 2);
         drop((late, reader, writer));
-        site = site.restart();
-        (reader, writer) = (site.client(3), site.client(2));
+        partition = partition.restart();
+        (reader, writer) = (partition.client(3), partition.client(2));
     }
 }
 
 #[test]
-fn a_truncation_of_a_client_that_is_gone_is_completed_where_nobody_else_could_write() {
-    let site = Site::new("complete");
-    let (mut dead, mut other) = (site.client(1), site.client(2));
+fn a_truncation_of_a_client_that_is_gone_is_completed_if_no_other_client_could_write() {
+    let partition = TestPartition::new("complete");
+    let (mut dead, mut other) = (partition.client(1), partition.client(2));
     let file = dead.create("/file").file;
     write_all(&mut dead, file, 1);
     let id = begin(&mut dead, file);
@@ -136,15 +129,15 @@ fn a_truncation_of_a_client_that_is_gone_is_completed_where_nobody_else_could_wr
     assert_eq!(ends(&mut other, file), [0, 0]);
     other.create("/file");
     write_all(&mut other, file, 2);
-    let mut late = site.client(1);
+    let mut late = partition.client(1);
     (0..SERVERS).for_each(|server| truncate(&mut late, server, file, id));
     assert_all(&mut other, file, 2);
 }
 
 #[test]
 fn a_client_that_aborts_its_truncation_keeps_what_it_writes_afterwards() {
-    let site = Site::new("abort");
-    let mut client = site.client(1);
+    let partition = TestPartition::new("abort");
+    let mut client = partition.client(1);
     let file = client.create("/file").file;
     let id = begin(&mut client, file);
     truncate(&mut client, 0, file, id);
@@ -154,13 +147,13 @@ fn a_client_that_aborts_its_truncation_keeps_what_it_writes_afterwards() {
     (0..SERVERS).for_each(|server| truncate(&mut client, server, file, id));
     assert!(matches!(client.ask(&Request::EndTruncate { file, truncation: id }), Reply::Failed(_)));
     assert_all(&mut client, file, 3);
-    // One whose begin was never answered, as far as the client knows.
+    // A truncation whose `BeginTruncate` has no reply, as far as the client knows.
     let unknown = begin(&mut client, file);
     assert!(unknown > id);
     assert_eq!(client.ask(&abort(TruncationId(0))), Reply::Done);
     truncate(&mut client, 0, file, unknown);
     assert_all(&mut client, file, 3);
-    // Another one works as ever.
+    // The next truncation succeeds.
     let id = begin(&mut client, file);
     (0..SERVERS).for_each(|server| truncate(&mut client, server, file, id));
     assert_eq!(client.ask(&Request::EndTruncate { file, truncation: id }), Reply::Done);
@@ -168,22 +161,19 @@ fn a_client_that_aborts_its_truncation_keeps_what_it_writes_afterwards() {
 }
 
 #[test]
-fn a_truncation_waits_for_a_server_that_is_away_and_new_writers_wait_for_it() {
-    let mut site = Site::new("away");
-    let mut dead = site.client(1);
+fn a_truncation_waits_for_an_unreachable_server_and_new_writers_wait_for_the_truncation() {
+    let mut partition = TestPartition::new("unreachable");
+    let mut dead = partition.client(1);
     let file = dead.create("/file").file;
     write_all(&mut dead, file, 1);
     begin(&mut dead, file);
-    site.servers.pop().expect("two").abandon().unwrap();
+    partition.servers.pop().expect("two").abandon().unwrap();
     drop(dead);
-    let mut other = site.client(2);
-    let until = deadline();
-    while !matches!(open_to(&mut other, OpenAccess::Both), Reply::Failed(failure) if failure.kind == ErrorKind::FileInUse)
-    {
-        assert!(Instant::now() < until, "its client is not given up");
-    }
+    let mut other = partition.client(2);
+    let is_in_use = |reply| matches!(reply, Reply::Failed(failure) if failure.kind == ErrorKind::FileInUse);
+    wait_until("the file stays open", || is_in_use(open_to(&mut other, OpenAccess::Both)));
     assert!(matches!(open_to(&mut other, OpenAccess::Read), Reply::Opened { .. }));
-    site.servers.push(restart_second(&site.dir.0, &site.servers[0]));
+    partition.servers.push(restart_second(&partition.dir.0, &partition.servers[0]));
     await_resolved(&mut other, file);
     assert!(matches!(open_to(&mut other, OpenAccess::Both), Reply::Opened { .. }));
     assert_eq!(ends(&mut other, file), [0, 0]);

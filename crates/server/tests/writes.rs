@@ -1,12 +1,11 @@
-//! Large writes, which a server takes as they come: in whatever pieces, and also if they end early.
+//! Large writes, whose payload a server receives in pieces of any size, also if they end early.
 
 mod common;
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::Instant;
 
-use common::{BLOCK, Client, Scratch, config, deadline, hello, start};
+use common::{BLOCK, Client, Scratch, config, deadline, hello, start, start_with, wait_until};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, RecordReader, Stream};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
@@ -21,15 +20,15 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| ((i / 7) as u8).wrapping_mul(31).wrapping_add(seed) & 0x7f).collect()
 }
 
-/// A client that sends bytes.
-struct Raw {
+/// A client that sends raw bytes.
+struct RawClient {
     stream: TcpStream,
     sealer: RecordSealer,
     reader: RecordReader,
 }
 
-impl Raw {
-    fn connect(server: &Server, client: u128) -> Raw {
+impl RawClient {
+    fn connect(server: &Server, client: u128) -> RawClient {
         let Some(Address::Tcp(host, port)) = &server.started().tcp else { panic!("it listens") };
         let stream = TcpStream::connect((host.as_str(), *port)).unwrap();
         let same = Stream::Tcp(stream.try_clone().unwrap());
@@ -40,7 +39,7 @@ impl Raw {
         stream.set_nonblocking(false).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-        Raw { stream, sealer, reader: RecordReader::new(opener) }
+        RawClient { stream, sealer, reader: RecordReader::new(opener) }
     }
 
     /// The bytes of a write and where its payload begins.
@@ -69,9 +68,9 @@ impl Raw {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// The pool is smaller than what is written, and larger.
+    /// With pools that are smaller and larger than the written bytes.
     #[test]
-    fn bytes_are_right_however_they_come(
+    fn writes_are_correct_in_pieces_of_any_size(
         slots in prop_oneof![Just(32u64), Just(512)],
         writes in prop::collection::vec(
             (prop::collection::vec((0u64..400_000, 1u64..300_000), 1..4), prop::collection::vec(1usize..200_000, 1..6)),
@@ -80,7 +79,7 @@ proptest! {
     ) {
         let dir = Scratch::new("pieces");
         let server = start(&dir.0, 0, 1, slots);
-        let mut raw = Raw::connect(&server, 1);
+        let mut raw = RawClient::connect(&server, 1);
         let mut other = Client::connect(&server.started().unix, 0, 1, 2);
         let mut model = Vec::new();
         for (id, (ranges, cuts)) in (1..).zip(writes) {
@@ -94,12 +93,12 @@ proptest! {
                 model[at..end].copy_from_slice(here);
                 rest = after;
             }
-            let frame = raw.sealer.records(&Raw::frame(id, &ranges, &payload).0);
+            let frame = raw.sealer.records(&RawClient::frame(id, &ranges, &payload).0);
             let (mut rest, mut cuts) = (&frame[..], cuts.into_iter().cycle());
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(cuts.next().expect("endless").min(rest.len()));
                 raw.stream.write_all(now).unwrap();
-                // Others are served in between.
+                // Other clients are served in between.
                 prop_assert_eq!(other.ask(&Request::Ping), Reply::Done);
                 rest = later;
             }
@@ -112,24 +111,21 @@ proptest! {
     }
 }
 
-/// Who goes in the middle of a write has written some of it, nothing else; who stays there keeps nobody waiting.
+/// A client that disconnects in the middle of a write has written part of it; one that stays connected delays no other client.
 #[test]
-fn half_a_write_is_half_written_and_keeps_nothing() {
+fn an_incomplete_write_is_written_in_part_and_holds_no_blocks() {
     const LEN: usize = 1_000_000;
     let dir = Scratch::new("half");
     let server = start(&dir.0, 0, 1, 512);
     let mut other = Client::connect(&server.started().unix, 0, 1, 2);
     assert_eq!(other.write(0, FILE, 0, &[OLD; LEN + 300]), Reply::Done);
     let payload = pattern(LEN, 3);
-    let (frame, head) = Raw::frame(1, &[ByteRange { at: 100, len: LEN as u64 }], &payload);
-    let mut raw = Raw::connect(&server, 1);
+    let (frame, head) = RawClient::frame(1, &[ByteRange { at: 100, len: LEN as u64 }], &payload);
+    let mut raw = RawClient::connect(&server, 1);
     let records = raw.sealer.records(&frame);
     raw.stream.write_all(&records[..head + LEN / 2]).unwrap();
-    let soon = deadline();
-    while other.read(0, FILE, 100, 1).0 != payload[..1] {
-        assert!(Instant::now() < soon, "what has come is not written");
-    }
-    // It stays. A team gets its lease, and has not to give it back.
+    wait_until("received bytes are not written", || other.read(0, FILE, 100, 1).0 == payload[..1]);
+    // The client stays connected. A team gets its lease, without a recall.
     let mut mailbox = Client::connect(&server.started().unix, 0, 1, 3);
     assert!(matches!(
         mailbox.ask(&Request::PollRecalls { team: 7, anew: true, wait_ms: 0 }),
@@ -141,12 +137,11 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     let lease = member.ask(&Request::Lease { team: 7, file: FILE, ranges });
     assert!(matches!(lease, Reply::Leased { .. }), "{lease:?}");
     assert_eq!(member.ask(&Request::ReleaseLeases { team: 7, file: FILE }), Reply::Done);
-    while let Reply::Status(status) = other.ask(&Request::Status)
-        && status.pool.pinned_slots > 0
-    {
-        assert!(Instant::now() < soon, "blocks stay pinned");
-    }
-    // It goes.
+    wait_until("blocks stay pinned", || match other.ask(&Request::Status) {
+        Reply::Status(status) => status.pool.pinned_slots == 0,
+        other => panic!("{other:?}"),
+    });
+    // The client disconnects.
     drop(raw);
     let (bytes, end) = other.read(0, FILE, 0, LEN + 300);
     assert_eq!(end, LEN as u64 + 300);
@@ -157,9 +152,9 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     server.shut_down().unwrap();
 }
 
-/// A write that fails is read to its end, and the next request is understood.
+/// The server reads the payload of a failed write to its end, and then the next request.
 #[test]
-fn what_belongs_to_a_write_that_fails_is_skipped() {
+fn the_payload_of_a_failed_write_is_skipped() {
     let dir = Scratch::new("skipped");
     let server = start(&dir.0, 0, 1, 64);
     let mut client = Client::connect(server.started().tcp.as_ref().unwrap(), 0, 1, 1);
@@ -174,19 +169,18 @@ fn what_belongs_to_a_write_that_fails_is_skipped() {
     server.shut_down().unwrap();
 }
 
-/// Requests that come in one piece are read together. Each is answered, also if others are served in between.
+/// Requests that arrive together are read together. Each gets a reply, also if other clients are served in between.
 #[test]
-fn requests_that_come_together_are_all_answered() {
+fn requests_that_arrive_together_all_get_replies() {
     const AT_ONCE: u64 = 20;
     let dir = Scratch::new("together");
-    // With one worker there is always somebody else to be served.
-    let server = Server::start(Config { workers: 1, ..config(&dir.0, 0, 1, 64) }).unwrap();
-    server.set_peers(vec![vec![server.started().unix.clone()]]);
+    // With one worker there is always another client to serve.
+    let server = start_with(Config { workers: 1, ..config(&dir.0, 0, 1, 64) });
     std::thread::scope(|scope| {
         for client in 1..=6 {
             let server = &server;
             scope.spawn(move || {
-                let mut raw = Raw::connect(server, client);
+                let mut raw = RawClient::connect(server, client);
                 for round in 0..20 {
                     let ids = round * AT_ONCE..(round + 1) * AT_ONCE;
                     let mut records = Vec::new();

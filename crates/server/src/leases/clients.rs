@@ -1,16 +1,17 @@
 //! Clients that have joined teams.
 //!
-//! A process has several clients: one hears of recalls, its mailbox, and by others it stores what it is to give up. These
-//! name the mailbox when they join, so they are known, also by new connections, if it is cut off.
+//! A process has several clients: one receives recalls, its mailbox; by the others it stores bytes before it yields them. These name the
+//! mailbox when they join. So the server refuses their changes after the mailbox is cut off, also on new connections.
 
 use std::collections::{BTreeSet, HashMap};
 
 use pario_types::ClientId;
 
-use super::book::{Session, Team};
+use super::lease_table::{SessionId, Team};
 use crate::error::{Error, Result};
 
-const MOST_JOINED: usize = 1 << 16;
+/// The largest number of clients in teams.
+const MAX_JOINED: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Clients {
@@ -19,8 +20,8 @@ pub(super) struct Clients {
 
 struct Joined {
     team: Team,
-    /// Unless it came through another server.
-    session: Option<Session>,
+    /// `None` if the client is connected to another server.
+    session: Option<SessionId>,
     mailbox: ClientId,
 }
 
@@ -29,10 +30,10 @@ impl Clients {
         &mut self,
         client: ClientId,
         team: Team,
-        session: Option<Session>,
+        session: Option<SessionId>,
         mailbox: ClientId,
     ) -> Result<()> {
-        if self.joined.len() >= MOST_JOINED && !self.joined.contains_key(&client) {
+        if self.joined.len() >= MAX_JOINED && !self.joined.contains_key(&client) {
             return Err(Error::TooMany("clients in teams"));
         }
         self.joined.insert(client, Joined { team, session, mailbox });
@@ -48,24 +49,24 @@ impl Clients {
         self.joined.get(&client).map(|joined| joined.mailbox)
     }
 
-    /// The connections of those who rely on mailboxes, their own among them.
-    pub fn relying_on(&self, mailboxes: &BTreeSet<ClientId>) -> Vec<Session> {
+    /// The connections of clients that rely on these mailboxes, including the mailboxes' own.
+    pub fn relying_on(&self, mailboxes: &BTreeSet<ClientId>) -> Vec<SessionId> {
         let relies = |joined: &&Joined| mailboxes.contains(&joined.mailbox);
         self.joined.values().filter(relies).filter_map(|joined| joined.session).collect()
     }
 
-    pub fn are_there(&self) -> bool {
+    pub fn any_joined(&self) -> bool {
         !self.joined.is_empty()
     }
 
     /// A connection of the client has ended.
-    pub fn left(&mut self, session: Session, client: ClientId) {
+    pub fn client_left(&mut self, session: SessionId, client: ClientId) {
         if self.joined.get(&client).is_some_and(|joined| joined.session == Some(session)) {
             self.joined.remove(&client);
         }
     }
 
-    /// Of those who came through other servers nobody says when they are gone.
+    /// Removes the team's clients that are connected to other servers: this server does not notice when they disconnect.
     pub fn team_ended(&mut self, team: Team) {
         self.joined.retain(|_, joined| joined.team != team || joined.session.is_some());
     }

@@ -1,7 +1,7 @@
-//! Gates: accesses to files that nobody has leased are only counted, so that a lease can wait for their end.
+//! Gates: accesses to files without leases are only counted, so that a lease can wait for their end.
 //!
-//! A file belongs to one of many gates. While a gate is guarded nobody passes, and who is inside leaves sooner or later.
-//! Both who passes and who guards write first and look afterwards, so one of them sees the other.
+//! A file belongs to one of many gates. While a gate is closed no access enters, and those inside leave sooner or later. An access that
+//! enters and a lease that closes the gate both write first and read afterwards, so at least one of them sees the other.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -11,9 +11,10 @@ const GATES: usize = 1024;
 
 #[derive(Default)]
 struct Gate {
+    /// Accesses under way.
     inside: AtomicU64,
-    /// Files of this gate with leases.
-    guards: AtomicU64,
+    /// Files of this gate with leases; the gate is open while it is 0.
+    closed: AtomicU64,
 }
 
 pub(super) struct Gates(Box<[Gate]>);
@@ -23,33 +24,33 @@ impl Gates {
         Gates((0..GATES).map(|_| Gate::default()).collect())
     }
 
-    /// Whether an access to this file may go on without asking; it has to [leave](Gates::leave) if so.
-    pub fn pass(&self, file: FileId) -> bool {
+    /// Enters the gate of a file; whether it is open. The access has to [leave](Gates::leave) if so.
+    pub fn enter(&self, file: FileId) -> bool {
         let gate = self.gate(file);
-        if gate.guards.load(SeqCst) > 0 {
+        if gate.closed.load(SeqCst) > 0 {
             return false;
         }
         gate.inside.fetch_add(1, SeqCst);
-        let passed = gate.guards.load(SeqCst) == 0;
-        if !passed {
+        let entered = gate.closed.load(SeqCst) == 0;
+        if !entered {
             gate.inside.fetch_sub(1, SeqCst);
         }
-        passed
+        entered
     }
 
     pub fn leave(&self, file: FileId) {
         self.gate(file).inside.fetch_sub(1, SeqCst);
     }
 
-    pub fn guard(&self, file: FileId) {
-        self.gate(file).guards.fetch_add(1, SeqCst);
+    pub fn close(&self, file: FileId) {
+        self.gate(file).closed.fetch_add(1, SeqCst);
     }
 
     pub fn open(&self, file: FileId) {
-        self.gate(file).guards.fetch_sub(1, SeqCst);
+        self.gate(file).closed.fetch_sub(1, SeqCst);
     }
 
-    /// Whether nobody is inside; while the gate is guarded it stays so, but for who is about to be turned away.
+    /// Whether no access is under way. While the gate is closed this stays so, but for accesses that are about to be refused.
     pub fn is_empty(&self, file: FileId) -> bool {
         self.gate(file).inside.load(SeqCst) == 0
     }
@@ -67,17 +68,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guarded_gate_empties() {
+    fn a_closed_gate_empties() {
         let gates = Gates::new();
         let (file, other) = (FileId(1), FileId(2));
-        assert!(gates.pass(file) && gates.pass(file));
-        gates.guard(file);
-        assert!(!gates.pass(file) && gates.pass(other) && !gates.is_empty(file));
+        assert!(gates.enter(file) && gates.enter(file));
+        gates.close(file);
+        assert!(!gates.enter(file) && gates.enter(other) && !gates.is_empty(file));
         gates.leave(file);
         assert!(!gates.is_empty(file));
         gates.leave(file);
         assert!(gates.is_empty(file) && !gates.is_empty(other));
         gates.open(file);
-        assert!(gates.pass(file));
+        assert!(gates.enter(file));
     }
 }

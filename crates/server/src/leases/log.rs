@@ -1,12 +1,12 @@
-//! The file in which a server's successor finds who had leased what.
+//! The file in which a server's successor finds mailboxes and leases.
 //!
-//! It lies beside the pool, and holds [records](super::records), line by line, as they came; after those that belong
-//! together a line `. CHECKSUM`, which is the CRC-32C of the file up to that line. What a kill cut off has none, and was never
-//! answered. Its first line names the pool for whose time it is. A server that ends in order leaves it beside the data, where
-//! the pool is not any more. A file of which any byte is not what was written counts as none: then nobody is known.
+//! It lies beside the pool and has [records](super::records), one in a line, in the order of the changes. After the records of one change
+//! follows a line `. CHECKSUM`, the CRC-32C of the file up to that line. Records without it were written by a server that was killed
+//! before it replied. The first line names the pool to which the file belongs. An orderly shutdown saves the file beside the data,
+//! because it removes the pool. A file with any damaged byte counts as missing: then the successor knows no mailbox.
 //!
-//! It is never synced, since it need not outlive the pool. A server that cannot write it removes it: after its
-//! end nobody is known, and so nobody writes over what others wrote.
+//! The file is never synced, since it need not outlive the pool. A server that cannot write it removes it. Then its successor knows no
+//! mailbox, so no process overwrites what others wrote.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -17,25 +17,25 @@ use super::records::Record;
 
 const NAME: &str = "leases";
 
-/// It is written anew when it is so much longer than it needs to be, and beyond a length.
-const TIMES: u64 = 4;
-const LEAST: u64 = 1 << 20;
+/// The file is rewritten when it is so many times longer than after the last rewrite, and beyond a length.
+const MAX_GROWTH: u64 = 4;
+const MIN_REWRITE: u64 = 1 << 20;
 
-pub(super) struct Log {
+pub(super) struct LeaseLog {
     path: PathBuf,
     mark: u64,
-    /// Until it cannot be written.
+    /// `None` after an error.
     file: Option<File>,
-    /// The checksum of what it holds.
+    /// The checksum of the file.
     crc: u32,
-    /// How long it is, and was when it was written as a whole.
     len: u64,
+    /// The length after the last rewrite.
     whole: u64,
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
-impl Log {
-    /// What a predecessor has left. `None`: nothing for this pool, or nothing that makes sense.
+impl LeaseLog {
+    /// Reads the records of a predecessor. `None`: there are none for this pool, or the file is damaged.
     pub fn read(directory: &Path, mark: u64) -> Option<Vec<Record>> {
         let text = fs::read_to_string(directory.join(NAME)).ok()?;
         let rest = text.strip_prefix(&heading(mark))?;
@@ -43,7 +43,7 @@ impl Log {
         let (mut records, mut group, mut is_begun) = (Vec::new(), Vec::new(), false);
         for line in rest.split_inclusive('\n') {
             if !line.ends_with('\n') {
-                // The beginning of a line that a kill cut off, and nothing else.
+                // Accepts only the beginning of a line of which a killed server did not write the rest.
                 let is_beginning =
                     |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b" -.".contains(&byte);
                 return (is_begun && line.bytes().all(is_beginning)).then_some(records);
@@ -61,28 +61,28 @@ impl Log {
         is_begun.then_some(records)
     }
 
-    /// Leaves it to a successor who will not find the pool.
-    pub fn bequeath(&self, directory: &Path, all: &[Record]) {
-        if self.trouble.is_none() {
-            Log::begin(directory, self.mark, all);
+    /// Saves the records for a successor that will not find the pool.
+    pub fn save_for_successor(&self, directory: &Path, all: &[Record]) {
+        if self.error.is_none() {
+            LeaseLog::begin(directory, self.mark, all);
         }
     }
 
-    /// It is known, and will not be true for long.
+    /// Removes the file after it was read: it is outdated soon.
     pub fn remove(directory: &Path) {
-        // Should it stay, it is of a pool that nobody has.
+        // If this fails, the file belongs to a pool that does not exist.
         let _ = fs::remove_file(directory.join(NAME));
     }
 
-    /// A new one, for the time of this pool.
-    pub fn begin(directory: &Path, mark: u64, all: &[Record]) -> Log {
+    /// Starts a new file for this pool.
+    pub fn begin(directory: &Path, mark: u64, all: &[Record]) -> LeaseLog {
         let path = directory.join(NAME);
-        let mut log = Log { path, mark, file: None, crc: 0, len: 0, whole: 0, trouble: None };
+        let mut log = LeaseLog { path, mark, file: None, crc: 0, len: 0, whole: 0, error: None };
         log.write_whole(all);
         log
     }
 
-    /// Adds what belongs together. `all` is how everything is after that.
+    /// Appends the records of one change. `all` returns the records of the whole table after it.
     pub fn add(&mut self, records: &[Record], all: impl FnOnce() -> Vec<Record>) {
         if records.is_empty() {
             return;
@@ -94,14 +94,16 @@ impl Log {
         self.len += text.len() as u64;
         match written {
             Err(error) => self.give_up(&error),
-            Ok(()) if self.len > LEAST && self.len > TIMES * self.whole => self.write_whole(&all()),
+            Ok(()) if self.len > MIN_REWRITE && self.len > MAX_GROWTH * self.whole => {
+                self.write_whole(&all())
+            }
             Ok(()) => {}
         }
     }
 
-    /// Why a successor will know nothing, if that is so.
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    /// Why a successor will know no mailbox, if so.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     fn write_whole(&mut self, all: &[Record]) {
@@ -130,7 +132,7 @@ impl Log {
         let path = self.path.display();
         let worse =
             if removed.is_err() { "; it cannot be removed either: do not restart this server" } else { "" };
-        self.trouble = Some(format!(
+        self.error = Some(format!(
             "who has leased what cannot be noted in {path}: {error}; after a restart of this server programs lose what \
              they have not stored{worse}"
         ));
@@ -141,7 +143,7 @@ fn heading(mark: u64) -> String {
     format!("pario leases 2 {mark:016x}\n")
 }
 
-/// The lines of records that belong together, behind bytes of this checksum; and the checksum of all.
+/// The lines of the records of one change after bytes with this checksum; and the checksum of everything.
 fn lines(records: &[Record], before: u32) -> (String, u32) {
     let mut text: String = records.iter().map(|record| format!("{record}\n")).collect();
     let crc = crc32c::crc32c_append(before, text.as_bytes());
@@ -154,7 +156,7 @@ fn lines(records: &[Record], before: u32) -> (String, u32) {
 mod tests {
     use pario_types::ClientId;
 
-    use super::super::book::Team;
+    use super::super::lease_table::Team;
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {
@@ -163,30 +165,32 @@ mod tests {
         path
     }
 
-    fn here(client: u128) -> Record {
-        Record::Here { client: ClientId(client), team: Team(1) }
+    fn connected(client: u128) -> Record {
+        Record::Connected { client: ClientId(client), team: Team(1) }
     }
 
     #[test]
-    fn it_stays_short_and_says_the_last_of_everything() {
+    fn the_log_stays_short_and_has_the_latest_records() {
         let directory = scratch("short");
-        let mut log = Log::begin(&directory, 7, &[here(1)]);
+        let mut log = LeaseLog::begin(&directory, 7, &[connected(1)]);
         for round in 2..100_000 {
-            log.add(&[Record::Gone { client: ClientId(round - 1) }, here(round)], || vec![here(round)]);
+            log.add(&[Record::Gone { client: ClientId(round - 1) }, connected(round)], || {
+                vec![connected(round)]
+            });
         }
         let len = fs::metadata(directory.join(NAME)).unwrap().len();
-        assert!(len < 2 * LEAST && len == log.len, "{len}");
-        let records = Log::read(&directory, 7).unwrap();
-        assert_eq!(records.last(), Some(&here(99_999)));
-        assert_eq!(Log::read(&directory, 8), None, "of another pool");
-        log.bequeath(&directory, &[here(5)]);
-        assert_eq!(Log::read(&directory, 7), Some(vec![here(5)]));
-        Log::remove(&directory);
-        assert_eq!(Log::read(&directory, 7), None);
+        assert!(len < 2 * MIN_REWRITE && len == log.len, "{len}");
+        let records = LeaseLog::read(&directory, 7).unwrap();
+        assert_eq!(records.last(), Some(&connected(99_999)));
+        assert_eq!(LeaseLog::read(&directory, 8), None, "of another pool");
+        log.save_for_successor(&directory, &[connected(5)]);
+        assert_eq!(LeaseLog::read(&directory, 7), Some(vec![connected(5)]));
+        LeaseLog::remove(&directory);
+        assert_eq!(LeaseLog::read(&directory, 7), None);
         fs::remove_dir_all(directory).unwrap();
     }
 
-    /// Numbers that look random (xorshift).
+    /// Pseudorandom numbers (xorshift).
     fn next(seed: &mut u64) -> u64 {
         *seed ^= *seed << 13;
         *seed ^= *seed >> 7;
@@ -199,7 +203,7 @@ mod tests {
         let directory = scratch("faulty");
         let path = directory.join(NAME);
         let damage = |bytes: &mut Vec<u8>, seed: &mut u64| match next(seed) % 4 {
-            // Rotten, lost, misdirected, cut off.
+            // A flipped bit, a lost write, a misdirected write, a truncation.
             0 => {
                 let at = next(seed) as usize % bytes.len();
                 bytes[at] ^= 1 << (next(seed) % 8);
@@ -220,23 +224,23 @@ mod tests {
             _ => bytes.truncate(next(seed) as usize % bytes.len()),
         };
         for seed in 1..4000u64 {
-            let mut dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mut log = Log::begin(&directory, 7, &[here(1)]);
-            let mut states = vec![vec![here(1)]];
-            for round in 0..next(&mut dice) % 9 {
+            let mut rng = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut log = LeaseLog::begin(&directory, 7, &[connected(1)]);
+            let mut states = vec![vec![connected(1)]];
+            for round in 0..next(&mut rng) % 9 {
                 let gone = Record::Gone { client: ClientId(u128::from(round)) };
-                let more = vec![here(u128::from(next(&mut dice))), gone];
+                let more = vec![connected(u128::from(next(&mut rng))), gone];
                 log.add(&more, Vec::new);
                 states.push([states.last().unwrap().as_slice(), &more].concat());
             }
-            assert_eq!(Log::read(&directory, 7).as_ref(), states.last(), "seed {seed}: killed");
+            assert_eq!(LeaseLog::read(&directory, 7).as_ref(), states.last(), "seed {seed}: killed");
             let mut bytes = fs::read(&path).unwrap();
             let whole = bytes.clone();
-            damage(&mut bytes, &mut dice);
+            damage(&mut bytes, &mut rng);
             fs::write(&path, &bytes).unwrap();
-            match Log::read(&directory, 7) {
+            match LeaseLog::read(&directory, 7) {
                 None => {}
-                // Only what was never there behind the last answer may be missing.
+                // Only records after the last complete change may be missing.
                 Some(found) if whole.starts_with(&bytes) => assert!(states.contains(&found), "seed {seed}"),
                 Some(_) => panic!("seed {seed}: damaged, and read as if it was not"),
             }
@@ -245,17 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn without_room_for_it_there_is_none() {
+    fn a_log_that_cannot_be_written_is_removed() {
         let directory = scratch("room");
-        let mut log = Log::begin(&directory, 7, &[here(1)]);
-        assert_eq!(log.trouble(), None);
-        // What can only be read cannot be written.
+        let mut log = LeaseLog::begin(&directory, 7, &[connected(1)]);
+        assert_eq!(log.error(), None);
+        // A descriptor that is open for reading only.
         log.file = Some(File::open(directory.join(NAME)).unwrap());
-        log.add(&[here(2)], Vec::new);
-        assert!(log.trouble().is_some_and(|line| line.contains("cannot be noted") && !line.contains('\n')));
-        assert_eq!(Log::read(&directory, 7), None);
-        log.add(&[here(3)], Vec::new);
-        log.bequeath(&directory, &[here(3)]);
+        log.add(&[connected(2)], Vec::new);
+        assert!(log.error().is_some_and(|line| line.contains("cannot be noted") && !line.contains('\n')));
+        assert_eq!(LeaseLog::read(&directory, 7), None);
+        log.add(&[connected(3)], Vec::new);
+        log.save_for_successor(&directory, &[connected(3)]);
         assert!(!directory.join(NAME).exists());
         fs::remove_dir_all(directory).unwrap();
     }

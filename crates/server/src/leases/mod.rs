@@ -1,233 +1,239 @@
-//! Leases: teams of processes cache blocks of a file in their own memory, and give them up when others want them.
+//! Leases: teams of processes cache blocks of a file in their own memory, and yield them when other clients need them.
 //!
-//! [`book`] says who has what. This is the way to it from requests: [`Passage`] is an access to data for its time,
-//! [`Leasing`] a request for a lease; both end when they are dropped, however their request ends. An access to a file that
-//! nobody has leased only passes a [gate](gates). A lease is granted when the book says so, accesses that came through the
-//! gate before have ended, and clients have forgotten where the blocks are that it covers. [`log`] lets a successor go on
-//! with the book where a killed server ended.
+//! [`lease_table`] has the leases. Requests use it through [`AccessGuard`], an access to data for its time, and [`LeaseRequest`], a
+//! request for a lease; both end when they are dropped, however their request ends. An access to a file without leases only enters a
+//! [gate](gates). A lease is granted when the table grants it, accesses that entered the gate before have ended, and the slots of its
+//! blocks have become invalid for clients. [`log`] lets a successor restore the table of a killed server.
 
-mod book;
-#[cfg(test)]
-mod cases;
 mod clients;
 mod gates;
+mod lease_table;
 mod log;
 mod mailboxes;
-#[cfg(test)]
-mod model;
 mod records;
+#[cfg(test)]
+mod table_cases;
+#[cfg(test)]
+mod table_model;
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pario_cache::{Pool, SlotInvalidation};
 use pario_locks::{LockExtent, LockId};
 use pario_types::{ClientId, FileId};
-use pario_wire::message::{self, ByteRange, LeaseRecall};
+use pario_wire::message::{BlockRange, ByteRange, LeaseCounters, LeaseRecall};
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::apply::RequestOrigin;
-use crate::core::lock;
 use crate::error::{Error, Result};
-use crate::timers::Timers;
-use book::{Ask, Book, Step};
+use crate::event_loop::LEASE_CHECK;
+use crate::event_loop::timers::Timers;
+use crate::handlers::RequestOrigin;
 use gates::Gates;
-use log::Log;
+use lease_table::{LeaseAttempt, LeaseStep, LeaseTable};
+use log::LeaseLog;
 use records::Record;
 
-pub(crate) use book::Team;
+pub(crate) use lease_table::Team;
 
-/// A timer for [`Leases::cut_off`] has this number instead of a session's.
-pub(crate) const GRACE: u64 = 15;
+/// How soon the server checks again whether invalid slots are still pinned.
+const PIN_CHECK: Duration = Duration::from_millis(1);
 
-/// How soon it is looked again whether somebody still uses blocks that are to be forgotten.
-const AGAIN: Duration = Duration::from_millis(1);
+/// The largest number of extents of one request; a request with more counts as one for the range from the first to the last.
+const MAX_EXTENTS: usize = 64;
 
-/// Extents of one request; with more it is for everything between its first and last byte.
-const MOST_EXTENTS: usize = 64;
-
-/// Ends of ranges in messages; the same as the end of all extents.
-const LAST: u64 = i64::MAX as u64;
+/// The largest end of a range in messages, which means the end of all extents.
+const MAX_END: u64 = i64::MAX as u64;
 
 pub(crate) struct Leases {
+    /// Leases consist of whole blocks of so many bytes.
     unit: u64,
     gates: Gates,
-    book: Mutex<(Book, Log)>,
+    table: Mutex<(LeaseTable, LeaseLog)>,
     timers: Arc<Timers>,
     /// Whether clients have joined teams.
-    joined: AtomicBool,
-    fencing: Mutex<Vec<Fencing>>,
+    any_joined: AtomicBool,
+    fenced: Mutex<Vec<FencedProcesses>>,
 }
 
-/// Processes of a team that were cut off, as long as they may know where blocks are.
-struct Fencing {
+/// Processes of a team that were cut off, as long as they may know slots of the team's leases.
+struct FencedProcesses {
     mailboxes: BTreeSet<ClientId>,
     leased: Vec<(FileId, LockExtent)>,
-    renewals: Option<Vec<SlotInvalidation>>,
+    invalidations: Option<Vec<SlotInvalidation>>,
 }
 
-/// What a predecessor knew.
+/// The mailboxes and leases of a predecessor.
 #[derive(Default)]
-pub(crate) struct Past(Vec<Record>);
+pub(crate) struct PreviousLeases(Vec<Record>);
 
-impl Past {
-    /// As a directory has it for the time of the pool with this mark; with leases of so many bytes. `None`: it has not.
-    pub fn of(directory: &Path, mark: u64, unit: u64) -> Option<Past> {
-        let records = Log::read(directory, mark)?;
-        let is_sound = Book::new(unit, Duration::ZERO).restore(records.iter().cloned());
-        is_sound.then_some(Past(records))
+impl PreviousLeases {
+    /// Reads what a directory has for the pool with this mark, with leases of whole `unit`s. `None`: there is nothing, or it is
+    /// damaged.
+    pub fn of(directory: &Path, mark: u64, unit: u64) -> Option<PreviousLeases> {
+        let records = LeaseLog::read(directory, mark)?;
+        let is_consistent = LeaseTable::new(unit, Duration::ZERO).restore(records.iter().cloned());
+        is_consistent.then_some(PreviousLeases(records))
     }
 
-    /// There will be a newer one elsewhere.
+    /// Removes the file after it was read.
     pub fn remove(directory: &Path) {
-        Log::remove(directory);
+        LeaseLog::remove(directory);
     }
 }
 
 impl Leases {
-    /// Leases are whole blocks of `unit` bytes. Goes on from the past; what a successor has to know goes to the directory,
-    /// for the time of the pool with this mark.
+    /// Continues from the leases of a predecessor. What a successor has to know is logged in the directory, for the pool with this mark.
     pub fn new(
         unit: u64,
         grace: Duration,
         timers: Arc<Timers>,
-        Past(past): Past,
+        PreviousLeases(previous): PreviousLeases,
         (directory, mark): (&Path, u64),
     ) -> Arc<Leases> {
-        let mut book = Book::new(unit, grace);
-        assert!(book.restore(past), "it was tried before");
-        let log = Log::begin(directory, mark, &book.all_records());
+        let mut table = LeaseTable::new(unit, grace);
+        assert!(table.restore(previous), "PreviousLeases::of has checked it");
+        let log = LeaseLog::begin(directory, mark, &table.all_records());
         let leases = Leases {
             unit,
             gates: Gates::new(),
-            book: Mutex::new((book, log)),
+            table: Mutex::new((table, log)),
             timers,
-            joined: AtomicBool::new(false),
-            fencing: Mutex::default(),
+            any_joined: AtomicBool::new(false),
+            fenced: Mutex::default(),
         };
-        // The files of a predecessor are guarded from the beginning.
-        drop(leases.book());
+        // Closes the gates of files that the predecessor had leased.
+        drop(leases.table());
         Arc::new(leases)
     }
 
-    /// Leaves to a successor, who will not find the pool, who has leased what.
-    pub fn bequeath(&self, directory: &Path) {
-        let both = lock(&self.book);
-        both.1.bequeath(directory, &both.0.all_records());
+    /// Saves mailboxes and leases for a successor, which will not find the pool.
+    pub fn save_for_successor(&self, directory: &Path) {
+        let both = self.table.lock();
+        both.1.save_for_successor(directory, &both.0.all_records());
     }
 
-    /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free). Who is to change them, or
-    /// to be able to, must not be of a process that was cut off.
-    pub fn enter(
+    /// Begins an access to these bytes of a file. It may proceed when [it is granted](AccessGuard::is_granted). An access that changes
+    /// bytes, or lets the client change them, fails if the client's process was cut off.
+    pub fn begin_access(
         self: &Arc<Self>,
         file: FileId,
-        bytes: &Touched<'_>,
+        bytes: &AccessedBytes<'_>,
         changes: bool,
-        who: &RequestOrigin,
-    ) -> Result<Passage> {
+        origin: &RequestOrigin,
+    ) -> Result<AccessGuard> {
         let leases = Arc::clone(self);
-        if self.gates.pass(file) {
-            let passage = Passage { leases, way: Way::Gate(file) };
-            let is_fenced = changes && self.joined.load(SeqCst) && !self.book().may_change(who.client);
-            return if is_fenced { Err(Error::LeaseLost) } else { Ok(passage) };
+        if self.gates.enter(file) {
+            let access = AccessGuard { leases, route: AccessRoute::Gate(file) };
+            let is_fenced =
+                changes && self.any_joined.load(SeqCst) && !self.table().may_change(origin.client);
+            return if is_fenced { Err(Error::LeaseLost) } else { Ok(access) };
         }
-        let mut book = self.book();
-        if changes && !book.may_change(who.client) {
+        let mut table = self.table();
+        if changes && !table.may_change(origin.client) {
             return Err(Error::LeaseLost);
         }
-        let team = book.clients.team_of(who.client).filter(|_| !bytes.are_cut());
-        let tickets = book.demand(team, who.session, file, &bytes.extents(self.unit))?;
-        drop(book);
-        Ok(Passage { leases, way: Way::Book { tickets, free: false } })
+        let team = table.clients.team_of(origin.client).filter(|_| !bytes.is_removal());
+        let tickets = table.begin_access(team, origin.session, file, &bytes.extents(self.unit))?;
+        drop(table);
+        Ok(AccessGuard { leases, route: AccessRoute::Locks { tickets, granted: false } })
     }
 
-    /// A team wants to lease these.
-    pub fn lease(
+    /// Begins a request for a lease.
+    pub fn request_lease(
         self: &Arc<Self>,
         team: Team,
         file: FileId,
         ranges: &[ByteRange],
-        who: &RequestOrigin,
-    ) -> Leasing {
-        let extents = Touched::Ranges(ranges).extents(self.unit);
-        let ask = Ask::new(who.session, team, file, extents);
-        Leasing { leases: Arc::clone(self), ask, forgetting: None }
+        origin: &RequestOrigin,
+    ) -> LeaseRequest {
+        let extents = AccessedBytes::Ranges(ranges).extents(self.unit);
+        let attempt = LeaseAttempt::new(origin.session, team, file, extents);
+        LeaseRequest { leases: Arc::clone(self), attempt, invalidation: None }
     }
 
-    pub fn join(&self, team: Team, mailbox: ClientId, who: &RequestOrigin) -> Result<()> {
-        self.book().clients.join(who.client, team, who.is_here.then_some(who.session), mailbox)
+    pub fn join(&self, team: Team, mailbox: ClientId, origin: &RequestOrigin) -> Result<()> {
+        let session = origin.is_own_session.then_some(origin.session);
+        self.table().clients.join(origin.client, team, session, mailbox)
     }
 
-    /// Recalls for the asker's mailbox, which is made if it is not there. `None`: it cannot be yet.
-    pub fn recalls(&self, team: Team, anew: bool, who: &RequestOrigin) -> Result<Option<Vec<LeaseRecall>>> {
-        let mut book = self.book();
-        if !book.add_mailbox(mailbox(who)?, who.client, team, anew)? {
+    /// The recalls for the client's mailbox, which is created if necessary. `None`: the caller tries again.
+    pub fn poll_recalls(
+        &self,
+        team: Team,
+        anew: bool,
+        origin: &RequestOrigin,
+    ) -> Result<Option<Vec<LeaseRecall>>> {
+        let mut table = self.table();
+        if !table.add_mailbox(mailbox_session(origin)?, origin.client, team, anew)? {
             return Ok(None);
         }
-        let recalls = book.next_recalls(who.session).into_iter();
+        let recalls = table.next_recalls(origin.session).into_iter();
         let each = |(number, file, extent)| LeaseRecall { number, file, range: range(extent) };
         Ok(Some(recalls.map(each).collect()))
     }
 
-    /// The asker's mailbox ends.
-    pub fn leave(&self, who: &RequestOrigin) -> Result<()> {
-        self.book().leave(mailbox(who)?);
+    /// Ends the client's mailbox.
+    pub fn close_mailbox(&self, origin: &RequestOrigin) -> Result<()> {
+        self.table().close_mailbox(mailbox_session(origin)?);
         Ok(())
     }
 
-    pub fn yielded(&self, number: u64, gone: ByteRange, who: &RequestOrigin) -> Result<()> {
+    pub fn yielded(&self, number: u64, gone: ByteRange, origin: &RequestOrigin) -> Result<()> {
         let end = gone.at.checked_add(gone.len).ok_or(Error::BadRequest("ranges"))?;
-        let end = if end >= LAST { u64::MAX } else { end };
+        let end = if end >= MAX_END { u64::MAX } else { end };
         let gone = LockExtent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
-        self.book().yielded(mailbox(who)?, number, gone)
+        self.table().yielded(mailbox_session(origin)?, number, gone)
     }
 
     pub fn release(&self, team: Team, file: FileId) {
-        self.book().release(team, file);
+        self.table().release(team, file);
     }
 
     /// A connection has ended.
-    pub fn left(&self, session: u64, client: ClientId) {
-        self.book().left(session, client);
+    pub fn client_left(&self, session: u64, client: ClientId) {
+        self.table().client_left(session, client);
     }
 
-    /// The sessions of processes that did not yield in time: they change nothing any more and are to be ended, before
-    /// [`forget_cut_off`](Leases::forget_cut_off).
+    /// The sessions of processes that did not yield in time. These processes change nothing any more. The caller ends the sessions, and
+    /// then calls [`invalidate_cut_off`](Leases::invalidate_cut_off).
     pub fn cut_off(&self) -> Vec<u64> {
-        let cut_off = self.book().cut_off();
+        let cut_off = self.table().cut_off();
         let sessions = cut_off.iter().flat_map(|one| one.sessions.clone()).collect();
-        let fencing = cut_off.into_iter().map(|one| Fencing {
+        let fenced = cut_off.into_iter().map(|one| FencedProcesses {
             mailboxes: one.mailboxes,
             leased: one.leased,
-            renewals: None,
+            invalidations: None,
         });
-        lock(&self.fencing).extend(fencing);
+        self.fenced.lock().extend(fenced);
         sessions
     }
 
-    /// Goes on with making clients forget where the blocks are that a process had leased when it was cut off: it may know
-    /// that still, and would need no request to change them. Others get at them after that.
-    pub fn forget_cut_off(&self, pool: &Pool) {
-        let mut ended = BTreeSet::new();
-        let mut fencing = lock(&self.fencing);
-        fencing.retain_mut(|one| {
-            let renew = |(file, extent): &(FileId, LockExtent)| self.invalidate(pool, *file, *extent);
-            let renewals = one.renewals.get_or_insert_with(|| one.leased.iter().map(renew).collect());
-            renewals.retain_mut(|renewal| !renewal.ready());
-            if renewals.is_empty() {
-                ended.append(&mut one.mailboxes);
+    /// Makes the slots of leases of cut-off processes invalid: such a process may still know them, and would need no request to change
+    /// the blocks. After that the leases are released.
+    pub fn invalidate_cut_off(&self, pool: &Pool) {
+        let mut complete = BTreeSet::new();
+        let mut fenced = self.fenced.lock();
+        fenced.retain_mut(|one| {
+            let begin = |(file, extent): &(FileId, LockExtent)| self.invalidate(pool, *file, *extent);
+            let invalidations =
+                one.invalidations.get_or_insert_with(|| one.leased.iter().map(begin).collect());
+            invalidations.retain_mut(|invalidation| !invalidation.ready());
+            if invalidations.is_empty() {
+                complete.append(&mut one.mailboxes);
             }
-            !renewals.is_empty()
+            !invalidations.is_empty()
         });
-        if !fencing.is_empty() {
-            self.timers.set(Instant::now() + AGAIN, GRACE);
+        if !fenced.is_empty() {
+            self.timers.set(Instant::now() + PIN_CHECK, LEASE_CHECK);
         }
-        drop(fencing);
-        if !ended.is_empty() {
-            self.book().ended(ended);
+        drop(fenced);
+        if !complete.is_empty() {
+            self.table().finish_cut_off(complete);
         }
     }
 
@@ -235,101 +241,101 @@ impl Leases {
         pool.invalidate(file, extent.start() / self.unit..extent.end().div_ceil(self.unit))
     }
 
-    pub fn status(&self) -> message::LeaseCounters {
-        self.book().status()
+    pub fn status(&self) -> LeaseCounters {
+        self.table().status()
     }
 
-    /// Why a successor will not know who has leased what, if that is so.
-    pub fn trouble(&self) -> Option<String> {
-        lock(&self.book).1.trouble().map(str::to_owned)
+    /// Why a successor will know no leases, if so.
+    pub fn log_error(&self) -> Option<String> {
+        self.table.lock().1.error().map(str::to_owned)
     }
 
-    fn book(&self) -> Opened<'_> {
-        let mut both = lock(&self.book);
+    fn table(&self) -> LockedTable<'_> {
+        let mut both = self.table.lock();
         both.0.now = Instant::now();
-        Opened { leases: self, both }
+        LockedTable { leases: self, both }
     }
 }
 
-/// A mailbox hears of its client's end, so it is a connection to this server.
-fn mailbox(who: &RequestOrigin) -> Result<u64> {
-    if who.is_here {
-        Ok(who.session)
+/// The session of a mailbox. It must be the client's own connection to this server: the mailbox depends on its end.
+fn mailbox_session(origin: &RequestOrigin) -> Result<u64> {
+    if origin.is_own_session {
+        Ok(origin.session)
     } else {
         Err(Error::BadRequest("mailbox and way through another server"))
     }
 }
 
-/// The book, in somebody's hands; what follows from what they write is done when they close it. A successor knows of it
-/// before anybody is told.
-struct Opened<'a> {
+/// The locked table. When it is dropped, its changes are logged and their effects are executed, in this order: a successor knows a
+/// change before any client does.
+struct LockedTable<'a> {
     leases: &'a Leases,
-    both: MutexGuard<'a, (Book, Log)>,
+    both: MutexGuard<'a, (LeaseTable, LeaseLog)>,
 }
 
-impl Deref for Opened<'_> {
-    type Target = Book;
+impl Deref for LockedTable<'_> {
+    type Target = LeaseTable;
 
-    fn deref(&self) -> &Book {
+    fn deref(&self) -> &LeaseTable {
         &self.both.0
     }
 }
 
-impl DerefMut for Opened<'_> {
-    fn deref_mut(&mut self) -> &mut Book {
+impl DerefMut for LockedTable<'_> {
+    fn deref_mut(&mut self) -> &mut LeaseTable {
         &mut self.both.0
     }
 }
 
-impl Drop for Opened<'_> {
+impl Drop for LockedTable<'_> {
     fn drop(&mut self) {
-        let (book, log) = &mut *self.both;
-        log.add(&book.take_records(), || book.all_records());
-        self.leases.joined.store(book.clients.are_there(), SeqCst);
-        let now = book.now;
-        let effects = std::mem::take(&mut book.effects);
-        effects.guard.into_iter().for_each(|file| self.leases.gates.guard(file));
+        let (table, log) = &mut *self.both;
+        log.add(&table.take_records(), || table.all_records());
+        self.leases.any_joined.store(table.clients.any_joined(), SeqCst);
+        let now = table.now;
+        let effects = std::mem::take(&mut table.effects);
+        effects.close.into_iter().for_each(|file| self.leases.gates.close(file));
         effects.open.into_iter().for_each(|file| self.leases.gates.open(file));
         effects.wake.into_iter().for_each(|session| self.leases.timers.set(now, session));
-        if let Some(when) = effects.look_at {
-            self.leases.timers.set(when, GRACE);
+        if let Some(when) = effects.check_at {
+            self.leases.timers.set(when, LEASE_CHECK);
         }
     }
 }
 
-/// What an access touches.
-pub(crate) enum Touched<'a> {
+/// The bytes of a file that a request accesses.
+pub(crate) enum AccessedBytes<'a> {
     Ranges(&'a [ByteRange]),
-    Blocks(&'a [message::BlockRange]),
-    /// Everything from here on is about to go, also for the team that has it.
-    Cut(u64),
+    Blocks(&'a [BlockRange]),
+    /// Everything from here on is removed, also from the caches of the client's own team.
+    RemovedFrom(u64),
 }
 
-impl Touched<'_> {
-    fn are_cut(&self) -> bool {
-        matches!(self, Touched::Cut(_))
+impl AccessedBytes<'_> {
+    fn is_removal(&self) -> bool {
+        matches!(self, AccessedBytes::RemovedFrom(_))
     }
 
-    /// In whole units, in order, those that touch together.
+    /// The bytes as whole units, sorted; extents that touch are merged.
     fn extents(&self, unit: u64) -> Vec<LockExtent> {
         let whole = |start: u64, end: u64| {
-            let end = if end >= LAST { u64::MAX } else { end.next_multiple_of(unit) };
+            let end = if end >= MAX_END { u64::MAX } else { end.next_multiple_of(unit) };
             LockExtent::new(start / unit * unit, end)
         };
         let mut all: Vec<LockExtent> = match self {
-            Touched::Ranges(ranges) => ranges
+            AccessedBytes::Ranges(ranges) => ranges
                 .iter()
                 .filter(|range| range.len > 0)
                 .filter_map(|range| whole(range.at, range.at.saturating_add(range.len)))
                 .collect(),
-            Touched::Blocks(runs) => runs
+            AccessedBytes::Blocks(blocks) => blocks
                 .iter()
-                .filter_map(|run| {
-                    let end = run.first.saturating_add(run.count.into()).saturating_mul(unit);
-                    whole(run.first.saturating_mul(unit), end)
+                .filter_map(|range| {
+                    let end = range.first.saturating_add(range.count.into()).saturating_mul(unit);
+                    whole(range.first.saturating_mul(unit), end)
                 })
                 .collect(),
-            Touched::Cut(from) => whole(*from, u64::MAX).into_iter().collect(),
+            AccessedBytes::RemovedFrom(start) => whole(*start, u64::MAX).into_iter().collect(),
         };
         all.sort_unstable();
         let mut merged: Vec<LockExtent> = Vec::new();
@@ -341,8 +347,7 @@ impl Touched<'_> {
                 None => merged.push(extent),
             }
         }
-        if let (true, Some(first), Some(last)) = (merged.len() > MOST_EXTENTS, merged.first(), merged.last())
-        {
+        if let (true, Some(first), Some(last)) = (merged.len() > MAX_EXTENTS, merged.first(), merged.last()) {
             merged = LockExtent::new(first.start(), last.end()).into_iter().collect();
         }
         merged
@@ -350,73 +355,75 @@ impl Touched<'_> {
 }
 
 fn range(extent: LockExtent) -> ByteRange {
-    let (start, end) = (extent.start().min(LAST), extent.end().min(LAST));
+    let (start, end) = (extent.start().min(MAX_END), extent.end().min(MAX_END));
     ByteRange { at: start, len: end - start }
 }
 
-/// An access to data, from when it asks until it is over.
-pub(crate) struct Passage {
+/// An access to data, from its request to its end.
+pub(crate) struct AccessGuard {
     leases: Arc<Leases>,
-    way: Way,
+    route: AccessRoute,
 }
 
-enum Way {
+enum AccessRoute {
+    /// The file had no leases when the access began.
     Gate(FileId),
-    Book { tickets: Vec<u64>, free: bool },
+    /// The access holds locks in the table.
+    Locks { tickets: Vec<u64>, granted: bool },
 }
 
-impl Passage {
-    /// Whether nobody else has leased the bytes, and nobody can until the passage ends.
-    pub fn is_free(&mut self) -> bool {
-        match &mut self.way {
-            Way::Gate(_) => true,
-            Way::Book { tickets, free } => {
-                *free = *free || self.leases.book().is_granted(tickets);
-                *free
+impl AccessGuard {
+    /// Whether no other team has a lease on the bytes. Then none gets one until this is dropped.
+    pub fn is_granted(&mut self) -> bool {
+        match &mut self.route {
+            AccessRoute::Gate(_) => true,
+            AccessRoute::Locks { tickets, granted } => {
+                *granted = *granted || self.leases.table().is_granted(tickets);
+                *granted
             }
         }
     }
 
-    /// Whether that goes for all other bytes of the file, too.
-    pub fn is_wide(&self) -> bool {
-        matches!(self.way, Way::Gate(_))
+    /// Whether this is true of all other bytes of the file as well.
+    pub fn is_file_unleased(&self) -> bool {
+        matches!(self.route, AccessRoute::Gate(_))
     }
 }
 
-impl Drop for Passage {
+impl Drop for AccessGuard {
     fn drop(&mut self) {
-        match &self.way {
-            Way::Gate(file) => self.leases.gates.leave(*file),
-            Way::Book { tickets, .. } => self.leases.book().end(tickets),
+        match &self.route {
+            AccessRoute::Gate(file) => self.leases.gates.leave(*file),
+            AccessRoute::Locks { tickets, .. } => self.leases.table().end(tickets),
         }
     }
 }
 
-/// A request for a lease, from when it asks until it is answered.
-pub(crate) struct Leasing {
+/// A request for a lease, until it is answered.
+pub(crate) struct LeaseRequest {
     leases: Arc<Leases>,
-    ask: Ask,
-    forgetting: Option<Forgetting>,
+    attempt: LeaseAttempt,
+    invalidation: Option<ExtentInvalidation>,
 }
 
-/// Blocks that clients are to forget.
-struct Forgetting {
+/// Extents whose slots are becoming invalid for clients.
+struct ExtentInvalidation {
     extents: Vec<(LockId, LockExtent)>,
-    renewals: Vec<SlotInvalidation>,
+    pending: Vec<SlotInvalidation>,
 }
 
-impl Leasing {
-    /// What the team has around what it asked for, once it has that.
+impl LeaseRequest {
+    /// Continues the request; the extents that the team has around the requested ones, after the lease is granted.
     pub fn step(&mut self, pool: &Pool) -> Result<Option<Vec<ByteRange>>> {
         loop {
-            let step = self.leases.book().lease(&mut self.ask)?;
+            let step = self.leases.table().lease(&mut self.attempt)?;
             match step {
-                Step::Wait => return Ok(None),
-                // Only after that: they may be about to tell a client where a block is.
-                _ if !self.leases.gates.is_empty(self.ask.file) => return Ok(None),
-                Step::Done(extents) => return Ok(Some(extents.into_iter().map(range).collect())),
-                Step::Forget(extents) => {
-                    if !self.forget(extents, pool) {
+                LeaseStep::Wait => return Ok(None),
+                // Slots become invalid only after these accesses have ended: they may be about to tell a client a slot.
+                _ if !self.leases.gates.is_empty(self.attempt.file) => return Ok(None),
+                LeaseStep::Done(extents) => return Ok(Some(extents.into_iter().map(range).collect())),
+                LeaseStep::Invalidate(extents) => {
+                    if !self.invalidate(extents, pool) {
                         return Ok(None);
                     }
                 }
@@ -424,26 +431,27 @@ impl Leasing {
         }
     }
 
-    fn forget(&mut self, extents: Vec<(LockId, LockExtent)>, pool: &Pool) -> bool {
-        let file = self.ask.file;
-        if self.forgetting.as_ref().is_none_or(|under_way| under_way.extents != extents) {
-            let renewals =
+    /// Makes the slots of extents invalid for clients; whether that is complete.
+    fn invalidate(&mut self, extents: Vec<(LockId, LockExtent)>, pool: &Pool) -> bool {
+        let file = self.attempt.file;
+        if self.invalidation.as_ref().is_none_or(|under_way| under_way.extents != extents) {
+            let pending =
                 extents.iter().map(|(_, extent)| self.leases.invalidate(pool, file, *extent)).collect();
-            self.forgetting = Some(Forgetting { extents, renewals });
+            self.invalidation = Some(ExtentInvalidation { extents, pending });
         }
-        let Some(under_way) = &mut self.forgetting else { return false };
-        under_way.renewals.retain_mut(|renewal| !renewal.ready());
-        if !under_way.renewals.is_empty() {
+        let Some(under_way) = &mut self.invalidation else { return false };
+        under_way.pending.retain_mut(|invalidation| !invalidation.ready());
+        if !under_way.pending.is_empty() {
             return false;
         }
-        self.leases.book().forgotten(self.ask.team, &under_way.extents);
-        self.forgetting = None;
+        self.leases.table().invalidated(self.attempt.team, &under_way.extents);
+        self.invalidation = None;
         true
     }
 }
 
-impl Drop for Leasing {
+impl Drop for LeaseRequest {
     fn drop(&mut self) {
-        self.leases.book().end_ask(&self.ask);
+        self.leases.table().end_attempt(&self.attempt);
     }
 }

@@ -1,12 +1,12 @@
-//! What the successor of a killed server has to know about leases: which mailboxes there were, and what their teams had.
+//! What the successor of a killed server has to know: the mailboxes, and the leases of their teams.
 //!
-//! A record says how one thing is from now on, as a line of text, numbers in hexadecimal:
+//! A record has the new state of a mailbox or of the leases on a file, as a line of text, numbers in hexadecimal:
 //!
 //! ```text
 //! here CLIENT TEAM            a mailbox that is connected, or expected
-//! away CLIENT TEAM            one that is not
-//! gone CLIENT                 there is none
-//! has TEAM FILE START-END …   all that the team has leased of the file
+//! away CLIENT TEAM            a mailbox that is disconnected
+//! gone CLIENT                 the client has no mailbox
+//! has TEAM FILE START-END …   all leases of the team on the file
 //! ```
 
 use std::collections::BTreeMap;
@@ -15,24 +15,24 @@ use std::fmt::{self, Display, Formatter};
 use pario_locks::{LockExtent, LockMode, LockRelease};
 use pario_types::{ClientId, FileId};
 
-use super::book::{Book, Holder, Team, Way};
-use super::mailboxes::{Mailbox, Place};
+use super::lease_table::{Holder, LeaseTable, RequestOrder, Team};
+use super::mailboxes::{Mailbox, MailboxState};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    Here { client: ClientId, team: Team },
-    Away { client: ClientId, team: Team },
+    Connected { client: ClientId, team: Team },
+    Disconnected { client: ClientId, team: Team },
     Gone { client: ClientId },
-    Has { team: Team, file: FileId, extents: Vec<LockExtent> },
+    Leased { team: Team, file: FileId, extents: Vec<LockExtent> },
 }
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Record::Here { client, team } => write!(f, "here {:x} {:x}", client.0, team.0),
-            Record::Away { client, team } => write!(f, "away {:x} {:x}", client.0, team.0),
+            Record::Connected { client, team } => write!(f, "here {:x} {:x}", client.0, team.0),
+            Record::Disconnected { client, team } => write!(f, "away {:x} {:x}", client.0, team.0),
             Record::Gone { client } => write!(f, "gone {:x}", client.0),
-            Record::Has { team, file, extents } => {
+            Record::Leased { team, file, extents } => {
                 write!(f, "has {:x} {:x}", team.0, file.0)?;
                 extents.iter().try_for_each(|extent| write!(f, " {:x}-{:x}", extent.start(), extent.end()))
             }
@@ -54,58 +54,66 @@ impl Record {
         let extents: Vec<LockExtent> = extents.collect::<Option<_>>()?;
         let client = ClientId(first);
         match (kind, second) {
-            ("here", Some(team)) if extents.is_empty() => Some(Record::Here { client, team: Team(team) }),
-            ("away", Some(team)) if extents.is_empty() => Some(Record::Away { client, team: Team(team) }),
+            ("here", Some(team)) if extents.is_empty() => {
+                Some(Record::Connected { client, team: Team(team) })
+            }
+            ("away", Some(team)) if extents.is_empty() => {
+                Some(Record::Disconnected { client, team: Team(team) })
+            }
             ("gone", None) => Some(Record::Gone { client }),
             ("has", Some(file)) => {
                 let file = FileId(u64::try_from(file).ok()?);
-                Some(Record::Has { team: Team(first), file, extents })
+                Some(Record::Leased { team: Team(first), file, extents })
             }
             _ => None,
         }
     }
 }
 
-impl Book {
-    /// How everything is that has changed since this was last asked.
+impl LeaseTable {
+    /// The records of all changes since the last call.
     pub fn take_records(&mut self) -> Vec<Record> {
         let changed = std::mem::take(&mut self.changed);
         let boxes = changed.mailboxes.into_iter().map(|client| match self.mailboxes.get(client) {
-            Some(mailbox) => known(client, mailbox),
+            Some(mailbox) => mailbox_record(client, mailbox),
             None => Record::Gone { client },
         });
-        boxes.chain(changed.leases.into_iter().map(|(team, file)| self.has(team, file))).collect()
+        boxes.chain(changed.leases.into_iter().map(|(team, file)| self.lease_record(team, file))).collect()
     }
 
-    /// How everything is.
+    /// The records of the whole table.
     pub fn all_records(&self) -> Vec<Record> {
-        let boxes = self.mailboxes.iter().map(|(client, mailbox)| known(client, mailbox));
+        let boxes = self.mailboxes.iter().map(|(client, mailbox)| mailbox_record(client, mailbox));
         let teams = self.teams.iter();
-        let files = teams.flat_map(|(team, members)| members.files.iter().map(|file| self.has(*team, *file)));
+        let files = teams
+            .flat_map(|(team, members)| members.files.iter().map(|file| self.lease_record(*team, *file)));
         boxes.chain(files).collect()
     }
 
-    fn has(&self, team: Team, file: FileId) -> Record {
+    fn lease_record(&self, team: Team, file: FileId) -> Record {
         let cached = self.manager.cached(Holder::Team(team), file, LockMode::Exclusive);
-        Record::Has { team, file, extents: cached.into_iter().map(|(extent, _)| extent).collect() }
+        Record::Leased { team, file, extents: cached.into_iter().map(|(extent, _)| extent).collect() }
     }
 
-    /// Goes on where a predecessor ended, of whom these are all records; the book is new. `false`: they contradict each
-    /// other.
+    /// Restores an empty table from all records of a predecessor. `false`: the records contradict each other.
     pub fn restore(&mut self, records: impl IntoIterator<Item = Record>) -> bool {
         let mut boxes: BTreeMap<ClientId, (Team, bool)> = BTreeMap::new();
         let mut leases: BTreeMap<(Team, FileId), Vec<LockExtent>> = BTreeMap::new();
         for record in records {
             match record {
-                Record::Here { client, team } => drop(boxes.insert(client, (team, true))),
-                Record::Away { client, team } => drop(boxes.insert(client, (team, false))),
+                Record::Connected { client, team } => drop(boxes.insert(client, (team, true))),
+                Record::Disconnected { client, team } => drop(boxes.insert(client, (team, false))),
                 Record::Gone { client } => drop(boxes.remove(&client)),
-                Record::Has { team, file, extents } => drop(leases.insert((team, file), extents)),
+                Record::Leased { team, file, extents } => drop(leases.insert((team, file), extents)),
             }
         }
-        for (client, (team, was_here)) in boxes {
-            let place = if was_here { Place::Expected } else { Place::Away(self.fresh()) };
-            self.mailboxes.insert(client, team, place);
+        for (client, (team, was_connected)) in boxes {
+            let state = if was_connected {
+                MailboxState::Expected
+            } else {
+                MailboxState::Disconnected(self.next_number())
+            };
+            self.mailboxes.insert(client, team, state);
             self.teams.entry(team).or_default().mailboxes.insert(client);
         }
         let leases = leases.into_iter().filter(|((team, _), _)| self.teams.contains_key(team));
@@ -113,17 +121,19 @@ impl Book {
         leases.into_iter().all(|((team, file), extents)| self.restore_lease(team, file, &extents))
     }
 
-    /// The manager grants as much as is free, of which the team gives up what it did not have.
+    /// Restores the leases of a team on a file. The manager grants as much as is free; the team releases what it did not have.
     fn restore_lease(&mut self, team: Team, file: FileId, extents: &[LockExtent]) -> bool {
         let holder = Holder::Team(team);
         if self.leased.insert(file) {
-            self.effects.guard.push(file);
+            self.effects.close.push(file);
         }
         for extent in extents {
             if self.manager.covers(holder, file, *extent, LockMode::Exclusive) {
                 continue;
             }
-            let Ok(tickets) = self.ask(holder, 0, file, &[*extent], Way::Lease) else { return false };
+            let Ok(tickets) = self.request_locks(holder, 0, file, &[*extent], RequestOrder::Lease) else {
+                return false;
+            };
             let is_granted = self.is_granted(&tickets);
             self.end(&tickets);
             if !is_granted {
@@ -135,19 +145,19 @@ impl Book {
                 };
                 let gone: Vec<LockExtent> = extents.iter().fold(vec![run], without);
                 let release = LockRelease { file, lock, gone, answer: false };
-                self.manager.release(holder, &release).expect("its own");
+                self.manager.release(holder, &release).expect("the team holds it");
             }
         }
         true
     }
 }
 
-fn known(client: ClientId, mailbox: &Mailbox) -> Record {
+fn mailbox_record(client: ClientId, mailbox: &Mailbox) -> Record {
     let team = mailbox.team;
-    match mailbox.place {
+    match mailbox.state {
         _ if mailbox.is_ending => Record::Gone { client },
-        Place::Here(_) | Place::Expected => Record::Here { client, team },
-        Place::Away(_) => Record::Away { client, team },
+        MailboxState::Connected(_) | MailboxState::Expected => Record::Connected { client, team },
+        MailboxState::Disconnected(_) => Record::Disconnected { client, team },
     }
 }
 
@@ -161,11 +171,11 @@ mod tests {
         let extents =
             [(0, 16), (32, u64::MAX)].map(|(start, end)| LockExtent::new(start, end).unwrap()).to_vec();
         for record in [
-            Record::Here { client, team },
-            Record::Away { client, team },
+            Record::Connected { client, team },
+            Record::Disconnected { client, team },
             Record::Gone { client },
-            Record::Has { team, file, extents },
-            Record::Has { team, file, extents: Vec::new() },
+            Record::Leased { team, file, extents },
+            Record::Leased { team, file, extents: Vec::new() },
         ] {
             assert_eq!(Record::parse(&record.to_string()), Some(record));
         }

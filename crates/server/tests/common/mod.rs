@@ -1,4 +1,4 @@
-//! Servers of a partition in this process, and a client that does nothing by itself.
+//! Servers of a partition in this process, and a client that sends single requests.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{IoSlice, IoSliceMut};
@@ -18,7 +18,7 @@ use pario_wire::{Envelope, Reply, Request, Secret};
 pub const PARTITION: PartitionId = PartitionId(7);
 pub const BLOCK: u32 = 4096;
 
-/// A directory that goes with its value.
+/// A directory that is removed when the value is dropped.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -73,17 +73,35 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
 }
 
 pub fn start(dir: &Path, server: u16, servers: u16, slots: u64) -> Server {
-    let started = Server::start(config(dir, server, servers, slots)).unwrap();
+    start_with(config(dir, server, servers, slots))
+}
+
+pub fn start_with(config: Config) -> Server {
+    let servers = usize::from(config.servers);
+    let started = Server::start(config).unwrap();
     let own = started.started().unix.clone();
-    started.set_peers(vec![vec![own]; usize::from(servers)]);
+    started.set_peers(vec![vec![own]; servers]);
     started
 }
 
 pub fn start_all(dir: &Path, servers: u16, slots: u64) -> Vec<Server> {
-    let all: Vec<Server> = (0..servers).map(|server| start(dir, server, servers, slots)).collect();
+    connect_all((0..servers).map(|server| start(dir, server, servers, slots)).collect())
+}
+
+/// Tells all servers the addresses of the others.
+pub fn connect_all(all: Vec<Server>) -> Vec<Server> {
     let addresses: Vec<Vec<Address>> = all.iter().map(|s| vec![s.started().unix.clone()]).collect();
     all.iter().for_each(|server| server.set_peers(addresses.clone()));
     all
+}
+
+/// Waits for a condition, up to the deadline.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = deadline();
+    while !condition() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::yield_now();
+    }
 }
 
 pub fn deadline() -> Instant {
@@ -114,7 +132,7 @@ impl Client {
         Client::greet(address, &hello(server, servers, client))
     }
 
-    /// One that never moves data, as mailboxes are.
+    /// A client that does not access data, like a mailbox.
     pub fn tool(address: &Address, client: u128) -> Client {
         Client::greet(address, &Hello { role: Role::Tool, ..hello(0, 1, client) })
     }

@@ -1,0 +1,301 @@
+//! A running server, from its configuration to its end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pario_cache::{Adopted, Geometry, LostBlocks, Pool, PoolIdentity};
+use pario_store::{FaultyStore, FileStore, Store};
+use pario_transport::{Address, Listener, SocketOptions};
+
+use crate::background::forwarders::FORWARDERS;
+use crate::background::shutdown::{Outcome, ShutdownHandle};
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::{Counters, log};
+use crate::error::{Error, Result};
+use crate::event_loop::worker_probe::WorkerProbe;
+use crate::leases::PreviousLeases;
+use crate::metadata::MetadataService;
+use crate::pool::PoolTier;
+use crate::pool::pool_record::{PoolRecord, note_retired_pool, unretired_pool};
+use crate::sys;
+
+/// The largest number of clients of this host that have the pool mapped.
+const LEDGERS: u32 = 256;
+
+/// How long a server that ends waits for threads that call another server.
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A running server.
+pub struct Server {
+    core: Arc<Core>,
+    threads: Vec<JoinHandle<()>>,
+    /// Threads that call other servers, and may be waiting for one.
+    callers: Vec<JoinHandle<()>>,
+    socket: PathBuf,
+    started: Started,
+}
+
+/// The addresses of a started server, and what it found of its predecessor.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The address for clients of this host.
+    pub unix: Address,
+    /// The address for other hosts.
+    pub tcp: Option<Address>,
+    /// What the server found in the pool of its predecessor.
+    pub adopted: Option<Adopted>,
+}
+
+impl Server {
+    /// Starts all threads; clients can connect when this returns.
+    pub fn start(config: Config) -> Result<Server> {
+        // Before the store, which uses a part of the limit.
+        sys::raise_descriptor_limit();
+        let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
+        let store: Box<dyn Store> = match config.store_delay.is_zero() {
+            true => Box::new(store),
+            false => Box::new(FaultyStore::slow(store, config.store_delay)),
+        };
+        let OpenedPool { tier, adopted, previous, loss } = open_pool(&config, store)?;
+        let mut record = PoolRecord::read(&config.directory);
+        let unit = u64::from(tier.pool.geometry().block);
+        let retired = record.retired();
+        let previous =
+            previous.or_else(|| PreviousLeases::of(&config.directory, retired[0], unit)).unwrap_or_default();
+        PreviousLeases::remove(&config.directory);
+        tier.pool.set_watermarks(config.high_water, config.low_water);
+        let metadata = match config.server == config.metadata {
+            true => Some(MetadataService::open(&config, tier.store.highest_file_id())?),
+            false => None,
+        };
+        let socket = config.run_directory.join("socket");
+        let unix = Address::Unix(socket.clone());
+        let tuning = SocketOptions::default();
+        let mut listeners = vec![Listener::bind(&unix, tuning)?];
+        let mut tcp = None;
+        if let Some((host, port)) = config.listen {
+            let listener = Listener::bind(&Address::Tcp(host.to_string(), port), tuning)?;
+            tcp = Some(listener.address().clone());
+            listeners.push(listener);
+        }
+        // Before clients can write to the pool. On a read-only medium nothing can be stored anyway.
+        if let Err(error) = record.note_serving(&config.directory, tier.pool.mark()) {
+            log(&format!("cannot note which cache is used in {}: {error}", config.directory.display()));
+        }
+        let workers = config.workers.max(1);
+        let core = Arc::new(Core::new(config, tier, metadata, listeners, retired, previous)?);
+        loss.into_iter().for_each(|loss| core.counters.record_error(loss));
+        let mut server = Server {
+            core,
+            threads: vec![],
+            callers: vec![],
+            socket,
+            started: Started { unix, tcp, adopted },
+        };
+        for index in 0..workers {
+            server.spawn(format!("worker {index}"), Core::run_worker)?;
+        }
+        for index in 0..FORWARDERS {
+            server.spawn_caller(format!("forwarder {index}"), |core| core.peers.run_forwarder(core))?;
+        }
+        server.spawn("flusher".into(), |core| {
+            // A request that finds the pool full stores blocks itself and does not wait for the flusher.
+            sys::lower_priority();
+            core.tier.run_flusher(&core.stop, &core.counters, || core.config.panic_if_requested("flusher"));
+        })?;
+        server.spawn("pages".into(), |core| {
+            sys::lower_priority();
+            core.tier.run_page_preparer(&core.stop);
+        })?;
+        server.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
+        if server.core.metadata.is_some() {
+            server.spawn_caller("reaper".into(), |core| {
+                core.metadata.as_ref().expect("checked above").run_reaper(core);
+            })?;
+        }
+        server.spawn("closer".into(), Core::run_closer)?;
+        Ok(server)
+    }
+
+    /// The addresses of the server.
+    pub fn started(&self) -> &Started {
+        &self.started
+    }
+
+    /// Sets the addresses of the partition's servers, in their order.
+    pub fn set_peers(&self, addresses: Vec<Vec<Address>>) {
+        let is_here = |at: &&Vec<Address>| at.iter().any(|address| matches!(address, Address::Unix(_)));
+        let here = addresses.iter().filter(is_here).count() as u64;
+        self.core.peers.set_addresses(addresses);
+        self.core.tier.share_medium(here, &self.core.counters);
+    }
+
+    /// A handle by which another thread, such as one that receives signals, shuts the server down.
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        ShutdownHandle(Arc::clone(&self.core.shutdown))
+    }
+
+    /// A probe that shows whether the server's workers still work.
+    pub fn worker_probe(&self) -> WorkerProbe {
+        self.core.event_loop.probe.clone()
+    }
+
+    /// Waits for the end of the server, and cleans up. If something could not be stored, this fails and leaves the pool.
+    pub fn wait(self) -> Result<()> {
+        let Server { core, threads, callers, socket, .. } = self;
+        threads.into_iter().for_each(join);
+        // A slow reply of another server does not delay the end, and has no effect here.
+        let until = Instant::now() + CALL_TIMEOUT;
+        for caller in callers {
+            while !caller.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if caller.is_finished() {
+                join(caller);
+            }
+        }
+        // If this fails, the next start removes the socket.
+        let _ = std::fs::remove_file(socket);
+        match core.shutdown.outcome() {
+            Outcome::Drained => {
+                core.metadata.as_ref().map_or(Ok(()), MetadataService::close)?;
+                core.leases.save_for_successor(&core.config.directory);
+                discard(core.tier.pool.clone(), &core.config.directory)?;
+                PreviousLeases::remove(&core.config.run_directory);
+                Ok(())
+            }
+            Outcome::Failed(failure) => Err(Error::Unsaved(failure, core.config.run_directory.join("pool"))),
+            Outcome::Stopped => Ok(()),
+        }
+    }
+
+    /// Stores everything and ends the server, as a signal does.
+    pub fn shut_down(self) -> Result<()> {
+        self.shutdown_handle().shut_down();
+        self.wait()
+    }
+
+    /// Ends the server without storing anything, as a kill does, while the process continues.
+    #[doc(hidden)]
+    pub fn abandon(self) -> Result<()> {
+        self.core.stop_threads();
+        self.wait()
+    }
+
+    /// No worker begins anything while the guard is held.
+    #[doc(hidden)]
+    pub fn pause_workers(&self) -> impl Drop + '_ {
+        self.core.event_loop.pause_workers()
+    }
+
+    fn spawn(&mut self, name: String, run: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
+        let thread = thread(name, self.core.clone(), run)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    fn spawn_caller(&mut self, name: String, run: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
+        let thread = thread(name, self.core.clone(), run)?;
+        self.callers.push(thread);
+        Ok(())
+    }
+}
+
+fn thread(name: String, core: Arc<Core>, run: impl FnOnce(&Core) + Send + 'static) -> Result<JoinHandle<()>> {
+    let guarded = move || abort_on_panic(move || run(&core));
+    let spawned = std::thread::Builder::new().name(name).spawn(guarded);
+    spawned.map_err(|e| Error::System("starting a thread", e))
+}
+
+/// Runs a thread of a server's process. If it panics, the whole process ends, because with fewer threads it would only seem to work. A
+/// successor adopts the pool.
+pub fn abort_on_panic(run: impl FnOnce()) {
+    // The process aborts, so no code sees the state that the panic leaves.
+    if catch_unwind(AssertUnwindSafe(run)).is_err() {
+        log("a thread failed, and so the server ends");
+        std::process::abort();
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    thread.join().expect("a thread that panics ends the process");
+}
+
+/// The pool over its store, and the state of a predecessor's pool.
+struct OpenedPool {
+    tier: PoolTier,
+    adopted: Option<Adopted>,
+    /// The leases of the predecessor.
+    previous: Option<PreviousLeases>,
+    /// A description of lost blocks.
+    loss: Option<String>,
+}
+
+/// Opens the pool over its store: the predecessor's, if it left one that can be used, otherwise a new one. A pool of another size is
+/// stored and replaced; so is one whose leases are not known, because clients that may have lost their leases have mapped it, and one
+/// for whose clients the server cannot tell whether they still exist.
+fn open_pool(config: &Config, store: Box<dyn Store>) -> Result<OpenedPool> {
+    let identity = PoolIdentity { partition: config.partition, server: config.server };
+    let path = config.run_directory.join("pool");
+    let geometry = Geometry { block: config.block, slots: config.slots(), ledgers: LEDGERS };
+    let (mut store, mut adopted, mut previous, mut loss) = (store, None, None, None);
+    if path.try_exists().map_err(|e| Error::System("looking for a predecessor's cache", e))? {
+        match Pool::adopt(&path, identity) {
+            Ok((pool, found)) => {
+                adopted = Some(found);
+                let same = pool.geometry() == geometry && !found.foreign && found.lost.is_none();
+                previous = PreviousLeases::of(&config.run_directory, pool.mark(), config.block.into());
+                let tier = PoolTier::new(pool, store, &config.directory);
+                tier.resolve_interrupted_truncations();
+                if same && previous.is_some() {
+                    return Ok(OpenedPool { tier, adopted, previous, loss });
+                }
+                tier.retire(&Counters::new())?;
+                match found.lost {
+                    None => discard(tier.pool, &config.directory)?,
+                    Some(lost) => {
+                        // Its writers must not believe that all of it is stored.
+                        tier.pool.discard()?;
+                        (previous, loss) = (None, Some(describe_loss(lost)));
+                    }
+                }
+                store = tier.store;
+            }
+            Err(useless @ (pario_cache::Error::OtherBoot(_) | pario_cache::Error::Emptied(_))) => {
+                std::fs::remove_file(&path).map_err(|e| Error::System("removing a useless cache", e))?;
+                loss = Some(format!("{useless}: what was written to it and not synced is lost"));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    if loss.is_none() && adopted.is_none() && unretired_pool(&config.directory).is_some() {
+        loss = Some(format!(
+            "the cache of the last server is gone from {}: what was written to it and not synced may be lost",
+            config.run_directory.display()
+        ));
+    }
+    let tier = PoolTier::new(Pool::create(&path, geometry, identity)?, store, &config.directory);
+    Ok(OpenedPool { tier, adopted, previous, loss })
+}
+
+fn describe_loss(LostBlocks { kept, dirty }: LostBlocks) -> String {
+    format!(
+        "another program cut the cache's file to {kept} bytes: what lay beyond and was not synced is lost, {dirty} blocks as \
+         far as is known; programs that wrote it hear of that when they sync"
+    )
+}
+
+/// Removes a pool of which everything is stored, and notes that.
+fn discard(pool: Pool, directory: &Path) -> Result<()> {
+    let noted = note_retired_pool(directory, pool.mark());
+    noted.map_err(|e| Error::System("noting the end", e))?;
+    Ok(pool.discard()?)
+}
+
+fn store_identity(config: &Config) -> pario_store::StoreIdentity {
+    pario_store::StoreIdentity { partition: config.partition, server: config.server }
+}
