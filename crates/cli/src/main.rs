@@ -10,6 +10,7 @@ mod files;
 mod hints;
 mod models;
 mod mount;
+mod output;
 mod partition;
 mod profile;
 mod run;

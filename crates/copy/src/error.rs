@@ -99,6 +99,11 @@ impl Error {
         }
     }
 
+    /// A path that an operation does not take, and the reason.
+    pub fn refused(path: impl ToString, why: &'static str) -> Error {
+        Error::Refused(path.to_string(), why)
+    }
+
     /// For `map_err` on an operation on this host.
     pub fn on_host(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |cause| Error::OnHost { action, path: path.to_owned(), cause }

@@ -6,15 +6,19 @@
 //! `endpoint` and `open_file`.
 //!
 //! The crate also has what every command on files of partitions needs: [`Location`], the notation of paths, and
-//! [`Connections`], which finds partitions in the registry and connects to each of them once.
+//! [`Connections`], which finds partitions in the registry and connects to each of them once; and it lists, sums up, removes and
+//! renames files.
 #![forbid(unsafe_code)]
 
 mod connections;
+mod disk_usage;
 mod endpoint;
 mod error;
 mod file_copy;
 mod glob;
+mod listing;
 mod location;
+mod names;
 mod open_file;
 mod pairs;
 mod plan_placement;
@@ -26,10 +30,13 @@ mod tree_walk;
 mod workers;
 
 pub use connections::Connections;
+pub use disk_usage::{DiskUsage, disk_usage};
 pub use endpoint::{Endpoint, FileInfo, FileKind};
 pub use error::Error;
 pub use glob::{GlobPattern, ListedName};
+pub use listing::{DirectoryListing, ListOptions, ListedFile, list_directories};
 pub use location::{Location, PartitionPath, join};
+pub use names::{check_same_partition, is_directory, remove, rename};
 pub use pairs::{CopyPair, pairs};
 pub use plan_placement::PlanPlacement;
 pub use stage::{stage_in, stage_out};

@@ -1,25 +1,21 @@
 //! I/O models: every way in which the processes of a program may share files, from one process with one file to
-//! a file for each process or one file for all, and pictures of how fast they are.
+//! a file for each process or one file for all, and how fast they are.
 //!
 //! A [`Model`] says which process writes which part of which file; a [`ModelGrid`] has all of them up to a number of
 //! nodes and of processes per node. Whoever runs them brings a [`Measurement`] for each run. A [`Board`] sorts
-//! those into cells by (log2 of processes, log2 of processes per file) and reduces each cell to a value, which
-//! [`svg`] and [`html`] draw. [`csv`] keeps measurements, and everything can be computed again from it.
+//! those into cells by (log2 of processes, log2 of processes per file) and reduces each cell to a value. The crate
+//! `reports` writes measurements as CSV and draws boards.
 //!
-//! Nothing here runs a model, reads a file or knows the time: text goes in and out.
+//! Nothing here runs a model, reads a file or knows the time.
 #![forbid(unsafe_code)]
 
 mod board;
-mod color;
 pub mod content;
-pub mod csv;
 mod grid;
-pub mod html;
 mod mark;
 mod measure;
 mod model;
 mod reduce;
-pub mod svg;
 mod text;
 
 pub use board::{Board, BoardEntry, Cell};

@@ -23,24 +23,6 @@ pub fn power(log: f64) -> String {
     if (value - value.round()).abs() < 1e-9 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// Text as XML and HTML take it.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // XML has no way to write these.
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,10 +31,5 @@ mod tests {
     fn numbers_are_short() {
         assert_eq!([1.0, 12.34, 999.6, 1.234e9].map(rate), ["1.00", "12.3", "1.00 k", "1.23 G"]);
         assert_eq!([power(3.0), power(2.5)], ["8", "5.7"]);
-    }
-
-    #[test]
-    fn text_cannot_become_markup() {
-        assert_eq!(escaped("<a b='1'>&\u{7}"), "&lt;a b=&#39;1&#39;&gt;&amp;\u{fffd}");
     }
 }

@@ -5,12 +5,14 @@ pub fn csv_text<R>(header: &[String], rows: impl IntoIterator<Item = R>) -> Stri
 where
     R: IntoIterator<Item = String>,
 {
+    csv_row(header) + &rows.into_iter().map(csv_row).collect::<String>()
+}
+
+/// A row as CSV, with its line break.
+pub(crate) fn csv_row<C: AsRef<[u8]>>(cells: impl IntoIterator<Item = C>) -> String {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     // Writing to memory does not fail.
-    let _ = writer.write_record(header);
-    for row in rows {
-        let _ = writer.write_record(row.into_iter().collect::<Vec<_>>());
-    }
+    let _ = writer.write_record(cells);
     let bytes = writer.into_inner().unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -8,10 +8,17 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod check_summary;
 mod chunk_explanation;
+mod color;
 mod comparison;
 mod csv_text;
 mod distribution;
+mod file_description;
+mod file_listing;
+pub mod measurement_csv;
+mod model_charts;
+mod model_page;
 mod models;
 mod page;
 mod partition_list;
@@ -23,16 +30,23 @@ mod profile_page;
 mod progress;
 mod simulation;
 mod simulation_charts;
+mod storage_space;
 mod table;
 pub mod text;
 mod trace_events;
 mod trace_summary;
 
 pub use advice::{advice_object, advice_text};
+pub use check_summary::{check_json, check_text};
 pub use chunk_explanation::write_chunk_explanation;
 pub use comparison::{MeasuredChange, changes_text, comparison_page, comparison_text, measured_changes};
 pub use csv_text::csv_text;
 pub use distribution::Distribution;
+pub use file_description::{file_description, file_description_json};
+pub use file_listing::{ListingStyle, disk_usage_json, disk_usage_text, listing_json, listing_text};
+pub use measurement_csv::MeasurementCsvError;
+pub use model_charts::model_charts;
+pub use model_page::model_page;
 pub use models::{
     measurement_notes, measurements_object, measurements_text, planned_model, planned_models_table,
 };
@@ -47,6 +61,7 @@ pub use simulation::{
     SimulationPoint, machine_table, sensitivity_text, simulation_csv, simulation_json, simulation_table,
 };
 pub use simulation_charts::{simulation_page, simulation_svg};
+pub use storage_space::{storage_space_json, storage_space_text};
 pub use table::{Align, TextTable, columns};
 pub use trace_events::{profile_object, trace_heading, trace_line, trace_object};
 pub use trace_summary::TraceSummary;

@@ -14,6 +14,24 @@ pub(crate) fn render(template: &impl Template) -> String {
         .fold(text, |text, (number, name)| text.replace(number, name))
 }
 
+/// Text as XML and HTML take it.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // XML has no way to write these.
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +47,10 @@ mod tests {
         let page = render(&Paragraph { text: "<a> & \"b\" &#60;" });
         let text = "&lt;a&gt; &amp; &quot;b&quot; &amp;#60;";
         assert_eq!(page, format!("<p title=\"{text}\">{text}</p>\n"));
+    }
+
+    #[test]
+    fn text_in_charts_cannot_become_markup() {
+        assert_eq!(escaped("<a b='1'>&\u{7}"), "&lt;a b=&#39;1&#39;&gt;&amp;\u{fffd}");
     }
 }

@@ -1,6 +1,5 @@
 //! Errors of the commands on files and partitions.
 
-use pario_types::ErrorKind;
 use std::io;
 
 /// Why a command failed. Its text is one line.
@@ -36,15 +35,6 @@ impl Error {
     /// A path that the command does not take, and the reason.
     pub fn refused(path: impl ToString, why: &'static str) -> Error {
         pario_copy::Error::Refused(path.to_string(), why).into()
-    }
-
-    /// What a caller can act on.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::Files(error) => error.kind(),
-            Error::Check(error) => error.kind(),
-            Error::Output(cause) => cause.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
-        }
     }
 
     /// 2 if the user has to write the command differently, 1 if it did not work.

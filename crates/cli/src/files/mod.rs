@@ -21,9 +21,9 @@ mod status;
 mod tally;
 
 use crate::env::Environment;
+use crate::output;
 use clap::Subcommand;
 pub use error::Error;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// The commands.
@@ -62,15 +62,6 @@ pub fn main(command: &Command, env: &Environment) -> Result<ExitCode, (String, u
     done.map_err(|error| (error.to_string(), if is_check { 2 } else { error.exit_code() }))
 }
 
-/// Writes a command's output. A reader that has closed the pipe is no error.
 fn print(text: &str) -> Result<(), Error> {
-    print_more(text).map(|_| ())
-}
-
-/// The same; returns whether the reader is still there.
-fn print_more(text: &str) -> Result<bool, Error> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        written => written.map(|()| true).map_err(Error::Output),
-    }
+    output::print(text).map_err(Error::Output)
 }

@@ -4,9 +4,7 @@ use super::error::Error;
 use super::tally::Tally;
 use crate::env::Environment;
 use clap::Args;
-use pario_client::Partition;
-use pario_copy::PartitionPath;
-use pario_types::ErrorKind;
+use pario_copy::{PartitionPath, check_same_partition, is_directory, rename};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -41,10 +39,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let mut connections = env.metadata_connections();
     let mut paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let target = paths.pop().expect("two at least");
-    if let Some(other) = paths.iter().find(|path| path.partition != target.partition) {
-        let why = "they are in different partitions; use 'pario cp', then 'pario rm'";
-        return Err(pario_copy::Error::RefusedBoth(other.to_string(), target.to_string(), why).into());
-    }
+    check_same_partition(&paths, &target)?;
     let partition = connections.partition(&target.partition)?;
     let into = is_directory(&partition, &target)?;
     if paths.len() > 1 && !into {
@@ -52,34 +47,8 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     }
     let mut tally = Tally::default();
     for path in paths {
-        tally.note(&path, rename(arguments, &partition, &path, &target, into));
+        let renamed = rename(&partition, &path, &target, into, arguments.no_clobber);
+        tally.note(&path, renamed.map_err(Error::from));
     }
     tally.report(arguments.json)
-}
-
-/// Whether there is a directory.
-pub fn is_directory(partition: &Partition, path: &PartitionPath) -> Result<bool, Error> {
-    match partition.metadata(&path.path) {
-        Ok(metadata) => Ok(metadata.is_dir()),
-        Err(error) if error.kind() == ErrorKind::NoSuchFile => Ok(false),
-        Err(error) => Err(Error::in_partition("cannot look at", path)(error)),
-    }
-}
-
-fn rename(
-    arguments: &Arguments,
-    partition: &Partition,
-    path: &PartitionPath,
-    target: &PartitionPath,
-    into: bool,
-) -> Result<(), Error> {
-    let name = path
-        .name()
-        .ok_or_else(|| Error::refused(path, "the root directory of a partition keeps its name"))?;
-    let target = if into { target.join(name) } else { target.clone() };
-    let renamed = match arguments.no_clobber {
-        true => partition.rename_new(&path.path, &target.path),
-        false => partition.rename(&path.path, &target.path),
-    };
-    renamed.map_err(Error::in_partition("cannot rename", format!("{path} to {}", target.path)))
 }

@@ -4,8 +4,7 @@ use super::error::Error;
 use super::tally::Tally;
 use crate::env::Environment;
 use clap::Args;
-use pario_client::Partition;
-use pario_copy::PartitionPath;
+use pario_copy::{PartitionPath, remove};
 use pario_types::ErrorKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,25 +44,11 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let mut tally = Tally::default();
     for path in paths {
         let partition = connections.partition(&path.partition)?;
-        let removed = match remove(arguments, &partition, &path) {
+        let removed = match remove(&partition, &path, arguments.recursive) {
             Err(error) if arguments.force && error.kind() == ErrorKind::NoSuchFile => Ok(()),
             outcome => outcome,
         };
-        tally.note(&path, removed);
+        tally.note(&path, removed.map_err(Error::from));
     }
     tally.report(arguments.json)
-}
-
-fn remove(arguments: &Arguments, partition: &Partition, path: &PartitionPath) -> Result<(), Error> {
-    if path.name().is_none() {
-        let why = "the root directory of a partition stays; name what is in it";
-        return Err(Error::refused(path, why));
-    }
-    let metadata = partition.metadata(&path.path).map_err(Error::in_partition("cannot remove", path))?;
-    let removed = match (metadata.is_dir(), arguments.recursive) {
-        (false, _) => partition.remove_file(&path.path),
-        (true, true) => partition.remove_dir_all(&path.path),
-        (true, false) => return Err(Error::refused(path, "a directory; remove it with -r")),
-    };
-    removed.map_err(Error::in_partition("cannot remove", path))
 }

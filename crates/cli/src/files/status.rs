@@ -1,8 +1,8 @@
 //! `pario status`: how the servers of partitions are.
 
 use super::error::Error;
-use super::print_more;
 use crate::env::Environment;
+use crate::output::print_more;
 use clap::Args;
 use pario_copy::Connections;
 use pario_launch::PartitionStatus;
@@ -73,7 +73,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         } else {
             page(arguments, &statuses, &mut rates, since.elapsed())
         };
-        match (print_more(&text)?, arguments.watch) {
+        match (print_more(&text).map_err(Error::Output)?, arguments.watch) {
             (true, Some(seconds)) => std::thread::sleep(Duration::from_secs(seconds)),
             _ => return Ok(verdict(arguments, &statuses)),
         }

@@ -1,6 +1,7 @@
 //! What can go wrong with `pario models`.
 
-use pario_io_models::{GridError, csv};
+use pario_io_models::GridError;
+use pario_reports::MeasurementCsvError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub enum Error {
     Run(#[from] pario_benchmarks::Error),
     /// A file of measurements.
     #[error("{} has no measurements of pario models: {}", .0.display(), .1)]
-    Csv(PathBuf, csv::Unreadable),
+    Csv(PathBuf, #[source] MeasurementCsvError),
     /// A trace.
     #[error("{0}")]
     Trace(crate::trace::Error),

@@ -6,6 +6,7 @@ mod mark;
 pub mod worker;
 
 use crate::env::Environment;
+use crate::output::print;
 use crate::signal;
 use crate::size_argument::size;
 use clap::{ArgGroup, Args};
@@ -13,12 +14,12 @@ use error::Error;
 use launch::WorkerLauncher;
 use pario_benchmarks::{ModelRun, ModelRunOutcome, Stop, TracedProgram};
 use pario_copy::Location;
-use pario_io_models::{Board, Measurement, ModelGrid, Reducer, csv, html, svg};
+use pario_io_models::{Board, Measurement, ModelGrid, Reducer};
 use pario_launch::NodeLauncher;
 use pario_registry::Launcher;
 use pario_reports::{
-    ProgressDisplay, measurement_notes, measurements_object, measurements_text, planned_model,
-    planned_models_table,
+    ProgressDisplay, measurement_csv, measurement_notes, measurements_object, measurements_text,
+    model_charts, model_page, planned_model, planned_models_table,
 };
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -91,6 +92,13 @@ pub struct Arguments {
     /// Place a traced program (a directory of PARIO_TRACE=all) in the pictures, and say what its place costs
     #[arg(long, value_name = "TRACE")]
     mark: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Where results go, and how.
+#[derive(Args)]
+struct OutputArguments {
     /// Write a row for each measurement, as it is made
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -164,7 +172,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     }
     // Errors of other files are to show before a long run.
     let program = arguments.mark.as_deref().map(mark::read).transpose()?;
-    let outputs = [&arguments.json, &arguments.html, &arguments.svg];
+    let outputs = [&arguments.output.json, &arguments.output.html, &arguments.output.svg];
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
         File::options().append(true).create(true).open(path).map_err(Error::file(path))?;
     }
@@ -177,8 +185,8 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 
 impl Arguments {
     fn plan(&self, grid: &ModelGrid) -> Result<(), Error> {
-        match &self.json {
-            None => print(&planned_models_table(grid)),
+        match &self.output.json {
+            None => print_text(&planned_models_table(grid)),
             Some(path) => {
                 let models: Value =
                     grid.models().into_iter().map(|model| planned_model(model, grid)).collect();
@@ -189,7 +197,7 @@ impl Arguments {
 
     fn draw_again(&self, path: &Path, program: Option<&TracedProgram>) -> Result<ExitCode, Error> {
         let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
-        let measurements = csv::read(&text).map_err(|why| Error::Csv(path.to_owned(), why))?;
+        let measurements = measurement_csv::read(&text).map_err(|why| Error::Csv(path.to_owned(), why))?;
         self.show(&measurements, None, program, Value::Null)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -216,9 +224,9 @@ impl Arguments {
             home: env.home.clone(),
             default_partition: env.partition.clone(),
         };
-        let mut rows = self.csv.as_deref().map(Rows::create).transpose()?;
+        let mut rows = self.output.csv.as_deref().map(Rows::create).transpose()?;
         signal::watch().map_err(Error::Output)?;
-        let display = ProgressDisplay::start(self.progress);
+        let display = ProgressDisplay::start(self.output.progress);
         let outcome =
             run.run(&display, &mut |measurement| rows.as_mut().map_or(Ok(()), |rows| rows.add(measurement)));
         drop(display);
@@ -298,23 +306,23 @@ impl Arguments {
                 seconds * 1e3
             )
         }));
-        notes.extend(self.note.iter().cloned());
+        notes.extend(self.output.note.iter().cloned());
         let gap = program.map(|program| program.gap(&boards));
         notes.extend(gap.iter().flat_map(|gap| gap.lines().map(|line| line.trim().to_owned())));
-        if let Some(path) = &self.svg {
-            let reducer = Reducer::ALL.into_iter().find(|reducer| reducer.word() == self.reducer);
-            put(path, &svg::page(&boards, reducer.expect("one of the words"), mark, &notes))?;
+        if let Some(path) = &self.output.svg {
+            let reducer = Reducer::ALL.into_iter().find(|reducer| reducer.word() == self.output.reducer);
+            put(path, &model_charts(&boards, reducer.expect("one of the words"), mark, &notes))?;
         }
-        if let Some(path) = &self.html {
-            put(path, &html::page(&boards, mark, &notes))?;
+        if let Some(path) = &self.output.html {
+            put(path, &model_page(&boards, mark, &notes))?;
         }
-        if let Some(path) = &self.json {
+        if let Some(path) = &self.output.json {
             put(path, &format!("{:#}\n", measurements_object(measurements, &boards, planned, run)))?;
             if is_stdout(path) {
                 return Ok(());
             }
         }
-        print(&format!(
+        print_text(&format!(
             "{}{}\n",
             measurements_text(&boards),
             notes.iter().map(|n| format!("\n{n}")).collect::<String>()
@@ -332,12 +340,12 @@ impl<'a> Rows<'a> {
     fn create(path: &'a Path) -> Result<Rows<'a>, pario_benchmarks::Error> {
         let file = File::create(path).map_err(pario_benchmarks::Error::file(path))?;
         let mut rows = Rows { file, path };
-        rows.put(&csv::head())?;
+        rows.put(&measurement_csv::head())?;
         Ok(rows)
     }
 
     fn add(&mut self, measurement: &Measurement) -> Result<(), pario_benchmarks::Error> {
-        self.put(&csv::line(measurement))
+        self.put(&measurement_csv::line(measurement))
     }
 
     fn put(&mut self, text: &str) -> Result<(), pario_benchmarks::Error> {
@@ -350,13 +358,9 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 fn put(path: &Path, text: &str) -> Result<(), Error> {
-    if is_stdout(path) { print(text) } else { std::fs::write(path, text).map_err(Error::file(path)) }
+    if is_stdout(path) { print_text(text) } else { std::fs::write(path, text).map_err(Error::file(path)) }
 }
 
-/// Writes to standard output. A reader that has closed the pipe is no error.
-fn print(text: &str) -> Result<(), Error> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        _ => Ok(()),
-    }
+fn print_text(text: &str) -> Result<(), Error> {
+    print(text).map_err(Error::Output)
 }

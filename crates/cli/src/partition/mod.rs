@@ -11,6 +11,7 @@ pub mod up;
 pub use error::Error;
 
 use crate::env::Environment;
+use crate::output;
 use pario_registry::Registry;
 
 /// The user's registry.
@@ -19,13 +20,8 @@ pub fn registry(env: &Environment) -> Result<Registry, Error> {
     Ok(Registry::open(home)?)
 }
 
-/// Writes a command's output. A reader that closes the pipe early is no error.
 fn print(text: &str) -> Result<(), Error> {
-    use std::io::Write;
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        _ => Ok(()),
-    }
+    output::print(text).map_err(Error::Output)
 }
 
 /// The range of a time-out in seconds.

@@ -3,6 +3,7 @@
 mod error;
 mod traced;
 
+use crate::output::print;
 use crate::size_argument::size;
 use clap::{Args, ValueEnum};
 use error::Error;
@@ -12,7 +13,7 @@ use pario_reports::{
     simulation_svg, simulation_table,
 };
 use pario_simulate::{CLAIMS, Callback, Machine, PartitionStrategy, Protocol, Rounds, Setup, Size, Workload};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,15 +60,8 @@ pub struct Arguments {
     /// Read
     #[arg(long)]
     read: bool,
-    /// Number of aggregators [default: one per node]
-    #[arg(long, value_name = "N")]
-    aggregators: Option<u32>,
-    /// Bring the number of aggregators to a factor or multiple of the number of servers
-    #[arg(long)]
-    suit_servers: bool,
-    /// Bytes of an aggregator's buffer
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
-    buffer: u64,
+    #[command(flatten)]
+    aggregation: AggregationArguments,
     /// Edge of each process's block (coll_perf 128, s3d 50, flash 32), of a tile (1024), of the array (bt 162), or KiB (contiguous)
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     edge: u64,
@@ -93,6 +87,27 @@ pub struct Arguments {
     /// Look which conclusions hold when the machine's numbers change (takes minutes) and end
     #[arg(long)]
     sensitivity: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// The aggregators.
+#[derive(Args)]
+struct AggregationArguments {
+    /// Number of aggregators [default: one per node]
+    #[arg(long, value_name = "N")]
+    aggregators: Option<u32>,
+    /// Bring the number of aggregators to a factor or multiple of the number of servers
+    #[arg(long)]
+    suit_servers: bool,
+    /// Bytes of an aggregator's buffer
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
+    buffer: u64,
+}
+
+/// Where results go, and how.
+#[derive(Args)]
+struct OutputArguments {
     /// Write JSON, for programs
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -150,26 +165,26 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let text = if arguments.machine {
         machine_table()
     } else if arguments.sensitivity {
-        sensitivity(arguments.json)
+        sensitivity(arguments.output.json)
     } else {
         let points = simulate(arguments)?;
-        let pages = [(&arguments.svg, simulation_svg(&points)), (&arguments.html, simulation_page(&points))];
+        let pages = [
+            (&arguments.output.svg, simulation_svg(&points)),
+            (&arguments.output.html, simulation_page(&points)),
+        ];
         for (path, text) in pages {
             if let Some(path) = path {
                 std::fs::write(path, text).map_err(|e| Error::Unwritten(path.clone(), e))?;
             }
         }
-        match (arguments.json, arguments.csv) {
+        match (arguments.output.json, arguments.output.csv) {
             (true, _) => simulation_json(&points),
             (_, true) => simulation_csv(&points),
             _ => simulation_table(&points),
         }
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // A reader that has closed the pipe has seen enough.
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Output(e)),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    print(&text).map_err(Error::Output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn sensitivity(json: bool) -> String {
@@ -200,10 +215,10 @@ fn simulate(arguments: &Arguments) -> Result<Vec<SimulationPoint>, Error> {
         callback: arguments.callback.map(|word| word.value()),
         servers: arguments.servers,
         stripe: arguments.stripe,
-        buffer: arguments.buffer,
+        buffer: arguments.aggregation.buffer,
         rounds: arguments.rounds.value(),
-        aggregators: arguments.aggregators,
-        suit_servers: arguments.suit_servers,
+        aggregators: arguments.aggregation.aggregators,
+        suit_servers: arguments.aggregation.suit_servers,
         seed: arguments.seed,
         machine,
         ..Setup::default()

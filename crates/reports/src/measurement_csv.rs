@@ -3,9 +3,9 @@
 //! Reading goes by those names and takes the columns that were measured; what follows from them (processes,
 //! throughput and so on) is there for people and spreadsheets and is computed again.
 
-use crate::measure::{Measurement, Metric, ModelOp, Series};
-use crate::model::Model;
-use std::fmt;
+use crate::csv_text::csv_row;
+use csv::StringRecord;
+use pario_io_models::{Measurement, Metric, Model, ModelOp, Series};
 use std::str::FromStr;
 
 const COLUMNS: [&str; 21] = [
@@ -32,29 +32,24 @@ const COLUMNS: [&str; 21] = [
     "per_node",
 ];
 
-/// Why a text holds no measurements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Where, from 1.
+/// The reason why a text holds no measurements.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("row {row}: {why}")]
+pub struct MeasurementCsvError {
+    /// Which row, from 1.
     pub row: usize,
-    /// What is wrong there.
+    /// What is wrong with it.
     pub why: String,
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "row {}: {}", self.row, self.why)
-    }
 }
 
 /// The first row.
 pub fn head() -> String {
-    COLUMNS.join(",") + "\n"
+    csv_row(COLUMNS)
 }
 
 /// The row of a measurement.
 pub fn line(measurement: &Measurement) -> String {
-    row(measurement).map(|field| quoted(&field)).join(",") + "\n"
+    csv_row(row(measurement))
 }
 
 /// The measurements as text.
@@ -91,34 +86,29 @@ fn row(measurement: &Measurement) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// A field, in quotes if it needs them.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
 /// The measurements in a text.
-pub fn read(text: &str) -> Result<Vec<Measurement>, Unreadable> {
-    let mut rows = fields(text).into_iter().zip(1..).map(|(fields, row)| (row, fields));
-    let (_, head) = rows.next().ok_or(Unreadable { row: 1, why: "there is nothing".to_owned() })?;
-    rows.filter(|(_, fields)| fields.len() > 1 || fields.iter().any(|field| !field.is_empty()))
-        .map(|(row, fields)| {
-            let of_row = |why| Unreadable { row, why };
-            if fields.len() != head.len() {
-                let (found, wanted) = (fields.len(), head.len());
-                return Err(of_row(format!("{found} fields where the first row has {wanted}")));
-            }
-            measurement(&Fields { head: &head, fields: &fields }).map_err(of_row)
-        })
-        .collect()
+pub fn read(text: &str) -> Result<Vec<Measurement>, MeasurementCsvError> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let mut rows = reader.records().zip(1..).map(|(record, row)| {
+        record.map(|fields| (row, fields)).map_err(|e| MeasurementCsvError { row, why: e.to_string() })
+    });
+    let nothing = || MeasurementCsvError { row: 1, why: "there is nothing".to_owned() };
+    let (_, head) = rows.next().ok_or_else(nothing)??;
+    rows.map(|row| {
+        let (row, fields) = row?;
+        let of_row = |why| MeasurementCsvError { row, why };
+        if fields.len() != head.len() {
+            let (found, wanted) = (fields.len(), head.len());
+            return Err(of_row(format!("{found} fields where the first row has {wanted}")));
+        }
+        measurement(&Fields { head: &head, fields: &fields }).map_err(of_row)
+    })
+    .collect()
 }
 
 struct Fields<'a> {
-    head: &'a [String],
-    fields: &'a [String],
+    head: &'a StringRecord,
+    fields: &'a StringRecord,
 }
 
 impl Fields<'_> {
@@ -166,32 +156,4 @@ fn measurement(fields: &Fields) -> Result<Measurement, String> {
         most: (fields.number("most_nodes")?, fields.number("most_ppn")?),
         real_nodes,
     })
-}
-
-/// The rows of a text, each as its fields.
-fn fields(text: &str) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    let mut row = Vec::new();
-    let mut field = String::new();
-    let mut quoted = false;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.next_if_eq(&'"').is_some() => field.push('"'),
-            '"' if quoted || field.is_empty() => quoted = !quoted,
-            c if quoted => field.push(c),
-            ',' => row.push(std::mem::take(&mut field)),
-            '\r' if chars.peek() == Some(&'\n') => {}
-            '\n' => {
-                row.push(std::mem::take(&mut field));
-                rows.push(std::mem::take(&mut row));
-            }
-            c => field.push(c),
-        }
-    }
-    if !field.is_empty() || !row.is_empty() {
-        row.push(field);
-        rows.push(row);
-    }
-    rows
 }

@@ -1,15 +1,11 @@
-//! The pictures: two-dimensional histograms as SVG.
+//! The speed of I/O models as charts: two-dimensional histograms in SVG.
 //!
 //! Every cell carries what it shows (`data-series`, `data-metric`, `data-reducer`, `data-procs`, `data-per-file`,
 //! `data-value`, `data-count`), with all digits, so that a program can read the picture.
 
-use crate::board::Board;
 use crate::color;
-use crate::mark::Mark;
-use crate::measure::Metric;
-use crate::model::Bin;
-use crate::reduce::Reducer;
-use crate::text::{escaped, rate};
+use crate::page::escaped;
+use pario_io_models::{Bin, Board, Mark, Metric, Reducer, rate};
 use std::fmt::Write as _;
 
 const CELL: f64 = 62.0;
@@ -19,16 +15,16 @@ const TOP: f64 = 54.0;
 const BELOW: f64 = 74.0;
 const RIGHT: f64 = 26.0;
 
-/// What one picture shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+/// The choice of what one picture shows.
+#[derive(Clone, Copy)]
+pub(crate) struct ChartChoice {
     /// Of measurements.
-    pub metric: Metric,
+    pub(crate) metric: Metric,
     /// Of a cell's models.
-    pub reducer: Reducer,
+    pub(crate) reducer: Reducer,
 }
 
-impl Shown {
+impl ChartChoice {
     /// The words over the picture.
     pub(crate) fn title(self) -> String {
         match self.reducer {
@@ -49,7 +45,7 @@ impl Shown {
 }
 
 /// A picture for each board and metric: boards one below the other, metrics side by side.
-pub fn page(boards: &[Board], reducer: Reducer, mark: Option<&Mark>, notes: &[String]) -> String {
+pub fn model_charts(boards: &[Board], reducer: Reducer, mark: Option<&Mark>, notes: &[String]) -> String {
     let widest = boards.iter().map(|board| size(board).0).fold(300.0, f64::max);
     let heights: Vec<f64> = boards.iter().map(|board| size(board).1).collect();
     let width = widest * Metric::ALL.len() as f64;
@@ -63,7 +59,7 @@ pub fn page(boards: &[Board], reducer: Reducer, mark: Option<&Mark>, notes: &[St
     for ((number, board), height) in boards.iter().enumerate().zip(heights) {
         for (column, metric) in Metric::ALL.into_iter().enumerate() {
             let _ = writeln!(text, "<g transform=\"translate({} {y})\">", widest * column as f64);
-            text += &panel(board, number, Shown { metric, reducer }, mark);
+            text += &panel(board, number, ChartChoice { metric, reducer }, mark);
             text += "</g>\n";
         }
         y += height;
@@ -87,7 +83,7 @@ pub(crate) fn size(board: &Board) -> (f64, f64) {
 }
 
 /// One picture, without the element around it.
-pub(crate) fn panel(board: &Board, number: usize, shown: Shown, mark: Option<&Mark>) -> String {
+pub(crate) fn panel(board: &Board, number: usize, shown: ChartChoice, mark: Option<&Mark>) -> String {
     let most = board.extent();
     let range = board.range(shown.metric, shown.reducer);
     let bottom = TOP + HIGH * (f64::from(most.per_file) + 1.0);

@@ -4,35 +4,32 @@
 //! code as the SVG files; the script puts the chosen ones into the cells. What is chosen stands in the address
 //! (`#series=0&metric=efficiency&reducer=median&cell=6,3`), so a view can be linked to, and a test needs no mouse.
 
-use crate::board::Board;
 use crate::color;
-use crate::mark::Mark;
-use crate::measure::Metric;
-use crate::reduce::Reducer;
-use crate::svg::{self, Shown};
-use crate::text::{escaped, rate};
+use crate::model_charts::{self, ChartChoice};
+use crate::page::escaped;
+use pario_io_models::{Board, Mark, Metric, Reducer, rate};
 use serde_json::{Map, Value, json};
 
-const PAGE: &str = include_str!("page.html");
+const PAGE: &str = include_str!("../templates/models.html");
 
 /// The page.
-pub fn page(boards: &[Board], mark: Option<&Mark>, notes: &[String]) -> String {
+pub fn model_page(boards: &[Board], mark: Option<&Mark>, notes: &[String]) -> String {
     let data = json!({
         "metrics": Metric::ALL.map(Metric::word),
         "reducers": Reducer::ALL.map(Reducer::word),
         "boards": boards.iter().map(board).collect::<Vec<_>>(),
     });
-    let first = Shown { metric: Metric::Throughput, reducer: Reducer::Max };
+    let first = ChartChoice { metric: Metric::Throughput, reducer: Reducer::Max };
     let pictures: String = boards
         .iter()
         .enumerate()
         .map(|(number, board)| {
-            let (width, height) = svg::size(board);
+            let (width, height) = model_charts::size(board);
             let hidden = if number == 0 { "" } else { " hidden" };
             format!(
                 "<svg class=\"picture\" data-board=\"{number}\"{hidden} width=\"{width}\" height=\"{height}\" \
                  viewBox=\"0 0 {width} {height}\">\n{}</svg>\n",
-                svg::panel(board, number, first, mark)
+                model_charts::panel(board, number, first, mark)
             )
         })
         .collect();
@@ -46,7 +43,7 @@ fn board(board: &Board) -> Value {
     let mut titles = Map::new();
     for metric in Metric::ALL {
         for reducer in Reducer::ALL {
-            titles.insert(key(metric, reducer), Shown { metric, reducer }.title().into());
+            titles.insert(key(metric, reducer), ChartChoice { metric, reducer }.title().into());
         }
     }
     let cells: Vec<Value> = board
@@ -57,7 +54,7 @@ fn board(board: &Board) -> Value {
                 for reducer in Reducer::ALL {
                     let value = cell.value(metric, reducer);
                     let (fill, ink) = color::of(value, board.range(metric, reducer));
-                    let label = Shown { metric, reducer }.label(value);
+                    let label = ChartChoice { metric, reducer }.label(value);
                     shown.insert(key(metric, reducer), json!([value.to_string(), label, fill, ink]));
                 }
             }

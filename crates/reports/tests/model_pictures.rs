@@ -1,9 +1,8 @@
 //! Pictures show what the measurements say: cells are read back from them and compared with values that are
 //! computed here, naively, from the CSV text.
 
-use pario_io_models::{
-    Board, Mark, Measurement, Metric, Model, ModelGrid, ModelOp, Reducer, Series, csv, html, svg,
-};
+use pario_io_models::{Board, Mark, Measurement, Metric, Model, ModelGrid, ModelOp, Reducer, Series};
+use pario_reports::{measurement_csv as csv, model_charts, model_page};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -125,11 +124,11 @@ fn every_cell_of_every_picture_can_be_computed_from_the_csv() {
     let text = csv::write(&measured);
     let boards = Board::all(&csv::read(&text).expect("readable"));
     for reducer in Reducer::ALL {
-        let picture = svg::page(&boards, reducer, None, &["a <note>".to_owned()]);
+        let picture = model_charts(&boards, reducer, None, &["a <note>".to_owned()]);
         assert_eq!(check(&picture, &text), 55 * 3 * 2, "{reducer:?}");
         assert!(picture.contains("a &lt;note&gt;"));
     }
-    let page = html::page(&boards, None, &[]);
+    let page = model_page(&boards, None, &[]);
     assert_eq!(check(&page, &text), 55 * 2);
 }
 
@@ -137,7 +136,7 @@ fn every_cell_of_every_picture_can_be_computed_from_the_csv() {
 fn the_page_holds_every_choice_and_nothing_from_outside() {
     let measured = measurements(4, 4, &mut random(9));
     let boards = Board::all(&measured);
-    let page = html::page(&boards, None, &["<script>alert(1)</script>".to_owned()]);
+    let page = model_page(&boards, None, &["<script>alert(1)</script>".to_owned()]);
     let data =
         page.split("type=\"application/json\">").nth(1).and_then(|rest| rest.split("</script>").next());
     let data: serde_json::Value = serde_json::from_str(data.expect("data")).expect("JSON");
@@ -210,7 +209,7 @@ fn a_program_is_placed_by_who_moved_what_where() {
     assert_eq!(gap.there, best.fold(0.0, f64::max));
     let here = boards[0].cell(gap.nearest).expect("there").value(Metric::Throughput, Reducer::Max);
     assert_eq!(gap.here, here);
-    let picture = svg::page(&boards, Reducer::Max, Some(&mixed), &[]);
+    let picture = model_charts(&boards, Reducer::Max, Some(&mixed), &[]);
     assert_eq!(picture.matches("class=\"mark\"").count(), 6);
 }
 
