@@ -10,9 +10,9 @@ use std::os::unix::net::SocketAddr as UnixAddr;
 pub struct AgentAddress {
     /// The node it is on.
     pub(crate) node: u64,
-    /// What its Unix socket's name is made of.
+    /// The base of its Unix socket's name.
     pub(crate) id: u128,
-    /// Where other nodes find it.
+    /// Its address for other nodes.
     pub(crate) tcp: Option<SocketAddr>,
 }
 

@@ -48,7 +48,7 @@ pub struct AgentConfig {
     pub secret: u128,
     /// The settings of its accesses; `atomic` is ignored.
     pub tuning: AccessTuning,
-    /// How far its reads are prefetched.
+    /// The extent to which its reads are prefetched.
     pub prefetch: PrefetchLimits,
     /// Lock the file once and for all: file-partitioning mode.
     pub partitioned: bool,
@@ -90,7 +90,7 @@ pub struct Agent {
     core: Arc<AgentCore>,
     address: AgentAddress,
     threads: Vec<JoinHandle<()>>,
-    /// Closing it is the sign to stop.
+    /// Closing it tells the threads to stop.
     stop: Option<UnixStream>,
 }
 
@@ -177,7 +177,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Where shippers find it.
+    /// The address for shippers.
     pub fn address(&self) -> AgentAddress {
         self.address
     }
@@ -299,9 +299,9 @@ impl AgentCore {
             return;
         }
         if sessions.open.len() >= self.limits.sessions {
-            let stranger =
+            let unauthenticated =
                 sessions.open.iter().filter(|(_, open)| !open.is_known()).map(|(&key, _)| key).min();
-            let Some(open) = stranger.and_then(|key| sessions.open.remove(&key)) else { return };
+            let Some(open) = unauthenticated.and_then(|key| sessions.open.remove(&key)) else { return };
             open.stream.end();
         }
         let key = FIRST_SESSION + sessions.accepted;

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub struct BlockMap {
     unit: u64,
     agents: Arc<[u32]>,
-    /// How many blocks from this one on have the same owner; 0 if all have.
+    /// The number of blocks from this one on with the same owner; 0 if all have.
     runs: Arc<[u64]>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct AgentShare {
 }
 
 impl AgentShare {
-    /// Adds positions, joined to those before if `join` and nothing lies between.
+    /// Adds positions, merged with those before if `join` and there is no gap.
     fn push(&mut self, part: ViewPart, join: bool) {
         self.bytes += part.len;
         match self.parts.last_mut() {

@@ -18,11 +18,11 @@ pub enum Error {
     Agent {
         /// The agent's rank.
         rank: u32,
-        /// What kind of failure.
+        /// The kind of failure.
         kind: ErrorKind,
         /// The system's error number, where there is one.
         errno: Option<i32>,
-        /// Where in the file, if that is known.
+        /// The file offset, if it is known.
         at: Option<Offset>,
         /// The agent's own words.
         text: String,
@@ -41,7 +41,7 @@ pub enum Error {
     Silent {
         /// The agent's rank.
         rank: u32,
-        /// How long.
+        /// The time waited.
         waited: Duration,
     },
     /// An agent refused the secret of this rank.
@@ -55,7 +55,7 @@ pub enum Error {
     Garbled {
         /// The agent's rank.
         rank: u32,
-        /// What was wrong.
+        /// The error.
         what: &'static str,
     },
     /// The map names an agent without a known address.
@@ -79,7 +79,7 @@ pub enum Error {
     /// An agent's threads did not end in time.
     #[error("{threads} threads of the agent for data shipping have not ended in time")]
     Stuck {
-        /// How many are left.
+        /// The number of remaining agents.
         threads: usize,
     },
 }
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// Where in the file it happened, where that is known.
+    /// The file offset, where it is known.
     pub fn at(&self) -> Option<Offset> {
         match self {
             Error::File(fault) => fault.at,

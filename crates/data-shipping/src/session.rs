@@ -167,7 +167,7 @@ impl ShippingSession {
 }
 
 impl AgentState {
-    /// The agent's own positions; `None` if they are not as many bytes as the shipper says.
+    /// The agent's own positions; `None` if their number of bytes differs from the shipper's.
     fn parts(&self, view: &View, at: u64, len: u64, share: u64) -> Option<Vec<Range<Pos>>> {
         let mut parts = Vec::new();
         let mut bytes = 0;

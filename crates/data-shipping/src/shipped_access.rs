@@ -130,7 +130,7 @@ impl<'a> ShippedAccess<'a> {
         Ok(())
     }
 
-    /// Where in the program's data a position of the view lies.
+    /// Returns the position in the program's data of a position of the view.
     fn place(&self, position: u64) -> u64 {
         self.buf_at + (position - self.at)
     }

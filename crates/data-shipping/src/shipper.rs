@@ -52,7 +52,7 @@ pub struct Shipper {
     pub(crate) counts: ShipperCounters,
 }
 
-/// How a request can travel.
+/// The route of a request.
 enum Route {
     /// Along the map.
     Ship,

@@ -1,4 +1,4 @@
-//! What can go wrong: full disks, dead and silent agents, strangers, garbage, locks.
+//! Faults: full disks, dead and silent agents, unauthenticated connections, garbage, locks.
 
 mod fleet;
 
@@ -220,7 +220,7 @@ fn a_connection_without_the_secret_is_refused() {
     let plan = Plan::new(2, 16, &[1]);
     let path = TempPath::with(&[1; 64]);
     let fleet = plan.launch(&path.0);
-    let stranger = Shipper::new(
+    let wrong_secret = Shipper::new(
         ShippingGroup {
             map: plan.map(),
             addresses: exchanged(&fleet.agents),
@@ -232,7 +232,7 @@ fn a_connection_without_the_secret_is_refused() {
         },
         Arc::new(open(&path.0)),
     );
-    let error = read(&stranger.unwrap(), &flat(), 0, 8, &plan.tuning).unwrap_err();
+    let error = read(&wrong_secret.unwrap(), &flat(), 0, 8, &plan.tuning).unwrap_err();
     assert!(matches!(error, Error::Refused { rank: 1 }), "{error}");
     assert_eq!(read(&fleet.shippers[0], &flat(), 0, 8, &plan.tuning).unwrap().0, 8);
     fleet.stop();
@@ -247,7 +247,7 @@ fn hello() -> Vec<u8> {
     hello
 }
 
-/// Sends bytes to an agent; returns what comes back until it ends the connection.
+/// Sends bytes to an agent; returns its reply until it ends the connection.
 fn exchange(agent: &Agent, bytes: &[u8]) -> Vec<u8> {
     let address = AgentAddress::encode(Some(&agent.address()));
     let port = u16::from_le_bytes([address[2], address[3]]);
@@ -304,9 +304,9 @@ fn unauthenticated_connections_are_dropped_for_authenticated_ones() {
     let agent = fleet.agents[1].as_ref().unwrap();
     let address = AgentAddress::encode(Some(&agent.address()));
     let port = u16::from_le_bytes([address[2], address[3]]);
-    let strangers: Vec<_> = (0..5).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    let unauthenticated: Vec<_> = (0..5).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     assert_eq!(read(&fleet.shippers[0], &flat(), 0, 8, &plan.tuning).unwrap().0, 8);
-    drop(strangers);
+    drop(unauthenticated);
     fleet.stop();
 }
 
@@ -314,8 +314,8 @@ fn unauthenticated_connections_are_dropped_for_authenticated_ones() {
 fn data_shipping_and_byte_range_locks_exclude_each_other() {
     let path = TempPath::with(&[1; 64]);
     let plan = Plan { partitioned: true, ..Plan::new(2, 16, &[0, 1]) };
-    let stranger = open(&path.0);
-    let locked = stranger.try_lock_owned(Offset(5)..Offset(6), true).unwrap().unwrap();
+    let other_process = open(&path.0);
+    let locked = other_process.try_lock_owned(Offset(5)..Offset(6), true).unwrap().unwrap();
     let error = plan.agent(0, Arc::new(open(&path.0))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::FileInUse);
     drop(locked);
@@ -325,13 +325,13 @@ fn data_shipping_and_byte_range_locks_exclude_each_other() {
     let view = tiled(0, &[(0, 2)], 4);
     assert_eq!(write(&fleet.shippers[0], &view, 0, &[7; 32], &tune).unwrap(), 32);
     assert_eq!(path.bytes(), [7, 7, 1, 1].repeat(16));
-    // ... a stranger gets none, and atomic mode is refused instead of waiting for ever.
-    assert!(stranger.try_lock_owned(Offset(99)..Offset(100), true).unwrap().is_none());
+    // ... another process gets none, and atomic mode is refused instead of waiting for ever.
+    assert!(other_process.try_lock_owned(Offset(99)..Offset(100), true).unwrap().is_none());
     let atomic = AccessTuning { atomic: true, ..tune };
     let error = read(&fleet.shippers[0], &flat(), 0, 8, &atomic).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
     fleet.stop();
-    assert!(stranger.try_lock_owned(Offset(99)..Offset(100), true).unwrap().is_some());
+    assert!(other_process.try_lock_owned(Offset(99)..Offset(100), true).unwrap().is_some());
 }
 
 #[test]

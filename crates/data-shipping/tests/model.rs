@@ -206,7 +206,7 @@ fn a_view_is_sent_once_and_old_ones_are_evicted() {
 
 #[test]
 fn agents_prefetch_irregular_reads_until_told_otherwise() {
-    /// Counts what it is told to expect.
+    /// Counts the announced ranges.
     #[derive(Default)]
     struct Told(AtomicU64);
     impl Syscalls for Told {
@@ -242,7 +242,7 @@ fn agents_prefetch_irregular_reads_until_told_otherwise() {
 fn a_file_that_refuses_prefetching_is_read_all_the_same() {
     let memory = Memory::with(&old_bytes(3000));
     let site = Site::Memory(memory.clone());
-    // It is asked for four ranges at a time and has room for three.
+    // It gets four ranges at a time and has space for three.
     let plan = Plan::new(2, 64, &[1]);
     let fleet = plan.launch_on(&site);
     let pieces = [(3, 5), (90, 8), (200, 7)];

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_says_whom_to_prefer() {
+    fn the_list_sets_the_preference() {
         assert_eq!(on(4, 3, "n1:2,n2,*:3,*:*", None, None), [3, 6, 0, 9, 4, 1, 10, 2, 11]);
         // Both ranks of n1 are chosen first, but are not neighbours.
         assert_eq!(on(4, 3, "n1:2,n2,*:3", Some(3), None), [3, 6, 4]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_allows_nobody_is_the_default() {
+    fn a_list_without_allowed_nodes_is_the_default() {
         for nobody in ["*:0", "elsewhere:4", "n0:0,n1:0"] {
             assert_eq!(on(2, 2, nobody, None, None), [0, 2], "{nobody}");
         }

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_tried_again_and_accessed_anyway() {
+    fn refused_prefetches_are_retried_and_accessed_anyway() {
         let all: Vec<usize> = (1..=20).collect();
         assert_eq!(toured(&[0, 1, 4], limits(2, 2), &all), "x0 a0 x1 a1 x4 a4");
         assert_eq!(toured(&[0, 1, 4, 6], limits(3, 2), &[2]), "p0 x1 a0 r0 p1 p4 p6 a1 a4 r1 r4 a6 r6");

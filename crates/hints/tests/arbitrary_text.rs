@@ -29,7 +29,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_is_in_force_applies_again(all in proptest::collection::vec((source(), name(), value()), 0..30)) {
+    fn hints_in_force_can_be_applied_again(all in proptest::collection::vec((source(), name(), value()), 0..30)) {
         let mut hints = Hints::new();
         for (source, name, value) in &all {
             if let ApplyOutcome::Refused(refusal) = hints.apply(*source, name, value) {

@@ -476,7 +476,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_table_says_of_each_byte_what_it_was_told(ranges in any_ranges(5)) {
+        fn a_table_has_the_given_servers_of_each_byte(ranges in any_ranges(5)) {
             let table = PlacementMap::new(ranges.clone()).expect("in order");
             for offset in 0..table.end() + 10 {
                 prop_assert_eq!(of(&table, offset), naive(&ranges, offset));
@@ -529,7 +529,7 @@ pub(crate) mod tests {
 
         /// Each granule goes to the set that holds most of its bytes.
         #[test]
-        fn granules_go_to_those_who_have_most_of_them(ranges in any_ranges(3), power in 1u32..7) {
+        fn granules_go_to_the_servers_with_most_of_their_bytes(ranges in any_ranges(3), power in 1u32..7) {
             let granule = 1 << power;
             let table = PlacementMap::new(ranges).expect("in order");
             let coarse = table.coarsened(granule).normalized();

@@ -259,7 +259,7 @@ mod tests {
     proptest! {
         /// Byte by byte: the bytes that the view selects and the server holds, in view order, at their local offsets.
         #[test]
-        fn what_a_server_sees_is_the_bytes_one_by_one(
+        fn the_shares_of_a_server_are_its_bytes_one_by_one(
             view in any_view(), striping in any_striping(), at in 0u64..600, len in 0u64..400,
         ) {
             let seen = StripedView::new(&view, &striping).expect("monotone");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_in_vain_has_an_end() {
+    fn a_search_without_result_is_bounded() {
         let striping = Striping::new(1, 2, 0, 2).expect("sound");
         let child = Datatype::byte().into();
         let shape = Shape::Resized { lb: 0, extent: 2, child };

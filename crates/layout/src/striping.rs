@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_stripings_are_refused() {
         for (stripe, count, first, servers) in [(0, 1, 0, 1), (1, 0, 0, 1), (1, 2, 0, 1), (1, 1, 1, 1)] {
             assert_eq!(Striping::new(stripe, count, first, servers), Err(ErrorKind::Arg));
         }

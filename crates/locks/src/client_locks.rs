@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cedes_names_what_goes() {
+    fn a_release_names_the_released_extents() {
         let mut held = holder(x(40, 50));
         assert!(matches!(held.begin(F, x(60, 65), LockMode::Exclusive), BeginOutcome::Now(_)));
         assert_eq!(held.release_range(LockId(1), x(45, 70)), answer(vec![x(45, 60), x(65, 70)]));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_is_given_up_when_the_operations_end() {
+    fn extents_in_use_are_released_when_the_operations_end() {
         let mut held = holder(x(0, 10));
         for extent in [x(60, 80), x(90, 95), x(0, 10)] {
             assert!(matches!(held.begin(F, extent, LockMode::Exclusive), BeginOutcome::Now(_)));
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_lock_settles_what_was_owed() {
+    fn a_new_lock_covers_pending_releases() {
         let mut held = holder(x(0, 10));
         assert_eq!(held.begin(F, x(0, 10), LockMode::Exclusive), BeginOutcome::Now(LockTicket(2)));
         assert_eq!(held.revoke(LockId(1), x(0, 10)), answer(vec![x(10, u64::MAX)]));

@@ -126,7 +126,7 @@ impl CostModel {
         self.windows.write.min(most).clamp(1, LARGEST_WINDOW) as u64
     }
 
-    /// What the work on this file is measured by.
+    /// The clock that measures the work on this file.
     pub fn time_source(&self) -> TimeSource {
         self.clock
     }

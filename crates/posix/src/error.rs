@@ -1,10 +1,10 @@
-//! What can go wrong with one plain file: what was tried, where, and the system's own number for it.
+//! Errors of one plain file: the operation, the offset, and the system's own error number.
 
 use pario_types::{ErrorKind, Offset};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was being done when the system said no.
+/// The operation that the system refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOperation {
     /// Opening or creating the file.
@@ -49,13 +49,13 @@ pub enum Error {
     /// A system call failed.
     #[error("{}", system_text(*action, path, *at, *errno))]
     System {
-        /// What was tried.
+        /// The operation.
         action: FileOperation,
         /// On which file.
         path: Arc<Path>,
         /// At which byte of it, where that has a meaning.
         at: Option<Offset>,
-        /// How many leading bytes of the request are certainly done.
+        /// The number of leading bytes of the request that are certainly done.
         done: u64,
         /// The system's error number.
         errno: i32,
@@ -65,9 +65,9 @@ pub enum Error {
     NoProgress {
         /// The file.
         path: Arc<Path>,
-        /// Where it stopped.
+        /// The offset at which it stopped.
         at: Offset,
-        /// How many leading bytes of the request are certainly done.
+        /// The number of leading bytes of the request that are certainly done.
         done: u64,
     },
     /// The name is a directory, a pipe or a socket.
@@ -158,7 +158,7 @@ impl Error {
         }
     }
 
-    /// How many leading bytes of the request are certainly in the file (or in the memory, for a read).
+    /// The number of leading bytes of the request that are certainly in the file (or in the memory, for a read).
     pub fn done(&self) -> u64 {
         match self {
             Error::System { done, .. } | Error::NoProgress { done, .. } => *done,
@@ -166,7 +166,7 @@ impl Error {
         }
     }
 
-    /// Where in the file it happened, where that is known.
+    /// The file offset, where it is known.
     pub fn at(&self) -> Option<Offset> {
         match self {
             Error::System { at, .. } => *at,

@@ -37,7 +37,7 @@ pub struct PlainFile {
     pub(crate) hinted: HintedRanges,
 }
 
-/// What is known about the kernel's locks on the file.
+/// The known state of the kernel's locks on the file.
 const UNKNOWN: u8 = 0;
 const WORKING: u8 = 1;
 const REFUSED: u8 = 2;
@@ -89,7 +89,7 @@ impl PlainFile {
         &self.path
     }
 
-    /// The file system it lies on.
+    /// The file system of the file.
     pub fn filesystem(&self) -> FileSystem {
         self.fs
     }
@@ -109,7 +109,7 @@ impl PlainFile {
         }
     }
 
-    /// What became of the striping that was asked for when the file was opened.
+    /// The result of the striping request when the file was opened.
     pub fn striping_outcome(&self) -> StripingOutcome {
         self.outcome
     }
@@ -188,7 +188,7 @@ impl PlainFile {
         let old = self.size()?;
         let mut at = 0;
         while at < old.min(size) {
-            // Where holes cannot be told from data, all is data and there is nothing to fill.
+            // Where holes cannot be distinguished from data, all is data and there is nothing to fill.
             let hole = self.handle.sys.seek(self.raw(), at, true).unwrap_or(old).min(size);
             let data = self.handle.sys.seek(self.raw(), hole, false).unwrap_or(old).min(size);
             self.write_zeros(hole.min(old)..data.min(old))?;
@@ -216,7 +216,7 @@ impl PlainFile {
         self.lacks_data(&(range.start.0..range.end.0), true)
     }
 
-    /// Whether the range lies beyond the end, or (if `ask`) the file system says that it is a hole.
+    /// Whether the range lies beyond the end, or (if `ask`) the file system reports a hole.
     pub(crate) fn lacks_data(&self, range: &Range<u64>, ask: bool) -> Result<bool, Error> {
         if self.size()? <= range.start {
             return Ok(true);

@@ -1,8 +1,8 @@
-//! Which file system a file lies on, by the number `statfs` gives, and what follows from that.
+//! The file system of a file, by the number from `statfs`, and its properties.
 
 use crate::striping::FsStriping;
 
-/// The file systems that are told apart.
+/// The file systems that are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FsKind {
     /// ext2, ext3, ext4.
@@ -36,7 +36,7 @@ pub struct FileSystem {
     pub kind: FsKind,
     /// Its preferred block size in bytes, at least 1.
     pub block: u64,
-    /// What every file is said to be striped like, where the file system is only a pretended one.
+    /// The striping that every file reports, where the file system is only simulated.
     pub(crate) striping: Option<FsStriping>,
 }
 

@@ -18,10 +18,10 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a lock that is held is tried before a thread waits for it.
+/// The number of attempts to take a held lock before a thread waits for it.
 const TRIES: u32 = 4;
 
-/// How long a lock is waited for.
+/// The limit of a wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockTimeout {
     /// As long as one process of this host holds it: the deadline of requests to a partition.
@@ -54,7 +54,7 @@ pub(crate) enum WaitFailure {
     TimedOut(Option<u32>),
 }
 
-/// How a waiting thread and the one that wants the lock meet.
+/// The communication between a waiting thread and the one that requests the lock.
 #[derive(Default)]
 struct Meeting {
     state: Mutex<State>,
@@ -135,7 +135,7 @@ impl LockTarget {
         }
     }
 
-    /// A process of this host that holds a lock which overlaps the range, if the kernel says which.
+    /// A process of this host that holds a lock which overlaps the range, if the kernel reports it.
     fn holder(&self) -> Option<u32> {
         let file = fs::metadata(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()?;
         let locks_it = |pid: u32| {
@@ -146,7 +146,7 @@ impl LockTarget {
         };
         let processes = fs::read_dir("/proc").ok()?.flatten();
         let mut pids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
-        // Another handle of this process is no process that stands still.
+        // Another handle of this process is not a stopped process.
         pids.find(|pid| *pid != std::process::id() && locks_it(*pid))
     }
 }
@@ -182,7 +182,7 @@ impl Meeting {
         self.changed.notify_one();
     }
 
-    /// How the waiting thread ended; `None` if it has not by that time.
+    /// The result of the waiting thread; `None` if it has none by that time.
     fn wait_until(&self, until: Instant) -> Option<Result<(), Errno>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -65,8 +65,8 @@ pub(crate) fn request(wanted: &StripingRequest) -> [u8; HEAD] {
     layout
 }
 
-/// The striping that a layout says. Of a composite one: that of its widest part, usually the last one, which
-/// has no end; where a file is large enough for its striping to matter, most of it lies there.
+/// The striping of a layout. A composite layout has that of its widest component, usually the last one, which has no end;
+/// where a file is large enough for its striping to matter, most of it lies there.
 pub(crate) fn striping(layout: &[u8]) -> Option<FsStriping> {
     match u32_at(layout, 0)? {
         MAGIC_V1 | MAGIC_V3 | MAGIC_SPECIFIC => simple(layout),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_stripes_has_no_striping() {
+    fn files_without_stripes_have_no_striping() {
         assert_eq!(striping(&[]), None);
         assert_eq!(striping(&layout(0x0BD7_0BD0, 1, 65536, 1)), None);
         assert_eq!(striping(&layout(MAGIC_V1, 0x100, 65536, 0)), None);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const INTERVAL_CALLS: u64 = 256;
 const INTERVAL_BYTES: u64 = 8 << 20;
 
-/// What time is measured by.
+/// The clock for time measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeSource {
     Wall,

@@ -1,4 +1,4 @@
-//! Opening: the flags, what may be opened at all, and the striping of a file that is made.
+//! Opening a file: the flags, the allowed kinds of file, and the striping of a new file.
 //!
 //! Lustre fixes the layout of a file when it gives it objects, which is when it is made, so a file that shall
 //! have a layout of its own is made without objects, gets its layout, and then its objects. Whether this is
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How to open a file.
+/// The options of an open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainOpenOptions {
     /// The program will read.
@@ -53,7 +53,7 @@ pub(crate) struct OpenedFile {
     pub outcome: StripingOutcome,
 }
 
-/// Opens a file. `pretended` stands for the file system, if it is not to be the real one.
+/// Opens a file. `pretended` replaces the file system in tests.
 pub(crate) fn open(
     path: &Path,
     how: &PlainOpenOptions,
@@ -130,8 +130,8 @@ impl OpenRequest<'_> {
     }
 
     fn open_as(&self, flags: i32) -> Result<OwnedFd, Errno> {
-        // Opening a pipe would wait for its other end; without waiting, it is seen and refused. Only a file
-        // that another process is giving up a lease on says "again", and for that one waiting is right.
+        // Opening a pipe would wait for its other end; without waiting, it is detected and refused. Only a file on which
+        // another process is giving up a lease returns "again", and for that one waiting is right.
         let mut wait = libc::O_NONBLOCK;
         loop {
             match self.sys.open(&self.name, flags | libc::O_CLOEXEC | wait, self.how.mode) {
@@ -143,7 +143,7 @@ impl OpenRequest<'_> {
     }
 }
 
-/// Refuses what is not a file; returns the device that it lies on.
+/// Refuses anything that is not a file; returns the device of the file.
 pub(crate) fn check_is_file(fd: &OwnedFd, path: &Arc<Path>) -> Result<u64, Error> {
     // SAFETY: all-zero is a valid stat, which the call fills.
     let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };

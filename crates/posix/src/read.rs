@@ -141,7 +141,7 @@ fn read_pieces(mover: &mut RequestMover<'_>, copy: &mut Cursor, mem: u64, len: u
     Ok(done)
 }
 
-/// How many of the next `len` stream bytes, which ascend, lie below `end`.
+/// The number of the next `len` stream bytes, which ascend, below `end`.
 fn bytes_below(mut cursor: Cursor, len: u64, end: u64) -> u64 {
     let mut count = 0;
     while let Some(extent) = next_extent(&mut cursor, len - count) {

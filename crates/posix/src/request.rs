@@ -95,7 +95,7 @@ const VECTOR_PIECE: u64 = 1024;
 /// Pieces per call: the most that Linux takes.
 const MOST_PIECES: usize = 1024;
 
-/// How the program's memory takes part in a transfer.
+/// The role of the program's memory in a transfer.
 #[derive(Clone, Copy)]
 enum MemoryShape {
     /// One piece from this address.

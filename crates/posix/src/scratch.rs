@@ -9,7 +9,7 @@ thread_local! {
     static PIECES: Cell<Vec<IoVec>> = const { Cell::new(Vec::new()) };
 }
 
-/// What the thread has kept; nothing while the thread is ending.
+/// The memory that the thread has kept; none while the thread is ending.
 fn kept<T>(place: &'static LocalKey<Cell<Vec<T>>>) -> Vec<T> {
     place.try_with(Cell::take).unwrap_or_default()
 }
@@ -31,7 +31,7 @@ impl Scratch {
     pub fn of(len: usize) -> Option<Scratch> {
         let mut bytes = kept(&BYTES);
         if bytes.len() < len {
-            // Nothing of the old contents is needed: growing in place would copy it.
+            // The old content is not needed: growing in place would copy it.
             bytes = Vec::new();
             bytes.try_reserve_exact(len).ok()?;
             bytes.resize(len, 0);

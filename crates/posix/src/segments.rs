@@ -25,7 +25,7 @@ pub(crate) struct Segment {
     pub extents: u64,
 }
 
-/// How far a window may reach.
+/// The limit of a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     /// This many bytes from its first.
@@ -96,7 +96,7 @@ impl<F: FnMut() -> Option<StridedRun>> Segments<F> {
         self.pending_open(run);
     }
 
-    /// How many pieces of the run (at least 1) fit the window `[.., end)` in one stride.
+    /// The number of pieces of the run (at least 1) that fit the window `[.., end)` in one stride.
     fn fitting(&self, run: &StridedRun) -> u64 {
         let Ok(stride) = u64::try_from(run.stride) else { return 1 };
         if run.count == 1 || stride <= run.len || !self.rule.joins(stride - run.len, run.len) {

@@ -3,21 +3,21 @@
 
 use std::fmt;
 
-/// How a file is spread over servers.
+/// The striping of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FsStriping {
     /// Bytes on one server before the next one's begin; at least 1.
     pub unit: u64,
-    /// How many servers take turns, where that is known.
+    /// The number of servers, where it is known.
     pub count: Option<u32>,
 }
 
-/// How a new file shall be spread; what is not said is left to the file system.
+/// The requested striping of a new file; the file system chooses what is not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StripingRequest {
     /// Bytes on one server before the next one's begin. Brought to what the file system can do.
     pub unit: Option<u64>,
-    /// How many servers take turns; `u32::MAX` stands for all there are.
+    /// The number of servers; `u32::MAX` stands for all.
     pub count: Option<u32>,
     /// The number of the first server.
     pub first: Option<u32>,
@@ -26,7 +26,7 @@ pub struct StripingRequest {
 /// The result of a [`StripingRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StripingOutcome {
-    /// Nothing was asked for, or nothing was to be made.
+    /// No striping was requested, or no file was created.
     NotAsked,
     /// The file was made so.
     Applied,
@@ -34,7 +34,7 @@ pub enum StripingOutcome {
     Existing,
     /// The file system has no striping that could be asked for.
     NotHere,
-    /// The file system said no, with this error number; it made the file in its own way.
+    /// The file system refused with this error number; it created the file with its own striping.
     Refused(i32),
 }
 

@@ -18,7 +18,7 @@ pub struct Errno(pub i32);
 /// The most that one read or write call of Linux moves.
 pub const MOST_PER_CALL: usize = 0x7fff_f000;
 
-/// What to do with a byte range in the kernel's lock table.
+/// The operation on a byte range in the kernel's lock table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOp {
     /// Take it together with readers only.
@@ -55,7 +55,7 @@ pub trait Syscalls: Send + Sync {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// The file system that a file or directory lies on.
+    /// The file system of a file or directory.
     fn file_system(&self, fd: RawFd) -> Result<FileSystem, Errno> {
         // SAFETY: all-zero is a valid statfs, which the call fills.
         let mut facts: libc::statfs64 = unsafe { std::mem::zeroed() };
@@ -104,7 +104,7 @@ pub trait Syscalls: Send + Sync {
         counted(unsafe { libc::pwritev64(fd, from.as_ptr(), from.len() as i32, at) })
     }
 
-    /// Locks or releases `[start, start + len)`; `len` 0 means without end. Waits, or says `EAGAIN`.
+    /// Locks or releases `[start, start + len)`; `len` 0 means without end. Waits, or returns `EAGAIN`.
     fn lock(&self, fd: RawFd, op: LockOp, wait: bool, start: u64, len: u64) -> Result<(), Errno> {
         // SAFETY: all-zero is a valid flock; open-file-description locks want l_pid 0.
         let mut range: libc::flock64 = unsafe { std::mem::zeroed() };

@@ -203,7 +203,7 @@ struct WritePass<'a> {
     mover: RequestMover<'a>,
     copy: Cursor,
     tune: &'a AccessTuning,
-    /// Where in the memory the request begins.
+    /// The offset in memory at which the request begins.
     mem: u64,
     /// Bytes written: everything that `copy` has passed.
     done: u64,

@@ -32,7 +32,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    /// What happens to the next data call: an error, "nothing", or up to so many bytes.
+    /// The result of the next data call: an error, "nothing", or up to so many bytes.
     fn next(&self, len: usize, write: bool) -> Result<usize, Errno> {
         let call = self.calls.fetch_add(1, Relaxed) + 1;
         if write { &self.writes } else { &self.reads }.fetch_add(1, Relaxed);
@@ -168,7 +168,7 @@ proptest! {
                 prop_assert!((0..error.done()).all(right), "{} bytes were said to be done", error.done());
             }
         }
-        // Whatever failed, gaps keep their bytes.
+        // Gaps keep their bytes after any failure.
         let mine: Vec<usize> = (0..len).map(|i| layout.offset(i) as usize).collect();
         prop_assert!((0..700).filter(|i| !mine.contains(i)).all(|i| now[i] == 7));
     }

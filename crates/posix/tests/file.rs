@@ -1,4 +1,4 @@
-//! Opening, sizes, space, deleting; what each kind of open may do.
+//! Opening, sizes, space, deleting; the operations that each kind of open allows.
 
 mod fixture;
 

@@ -1,4 +1,4 @@
-//! Guided prefetch: what the system is told about irregular reads, and that the bytes are right.
+//! Guided prefetch: the hints to the system about irregular reads, and the correctness of the bytes.
 #![allow(clippy::single_range_in_vec_init)] // lists of ranges are what this is about
 
 mod fixture;
@@ -14,7 +14,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Linux that writes down what it is told: `soon 3..9`, `done 3..9`, `read 3..9`.
+/// Linux that records its hints: `soon 3..9`, `done 3..9`, `read 3..9`.
 #[derive(Default)]
 struct Listening {
     said: Mutex<Vec<String>>,

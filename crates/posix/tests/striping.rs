@@ -1,4 +1,4 @@
-//! Striping: what is found out about it, and what is asked for at creation, on a Lustre that is played.
+//! Striping: its detection, and the requests at creation, on a simulated Lustre.
 
 mod fixture;
 

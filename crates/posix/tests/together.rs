@@ -15,7 +15,7 @@ const ROUNDS: u64 = 6;
 const PIECE: u64 = 24;
 const PIECES: u64 = 300;
 
-/// How rank `rank` of `size` writes: neighbours differ.
+/// The writes of rank `rank` of `size`: neighbours differ.
 fn tuning(rank: u64, size: u64) -> AccessTuning {
     let sieve_write = [Toggle::Enable, Toggle::Disable, Toggle::Automatic][rank as usize % 3];
     let write_buffer = [512, 700, 4096, 512 << 10][rank as usize % 4];

@@ -1,4 +1,4 @@
-//! What the registry knows of a partition, and how it is written down.
+//! The registry's record of a partition, and its format.
 //!
 //! `registry.json`, version 2:
 //!
@@ -39,25 +39,25 @@ pub(crate) const VERSION: u64 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its number, which no other partition ever has.
+    /// Its id, which no other partition ever has.
     #[serde(with = "hexadecimal")]
     pub id: PartitionId,
-    /// What it is made of, and how its servers were started last.
+    /// Its description, as of the last start of its servers.
     pub description: Description,
     /// The host where it was created: that of the servers whose resource names no node.
     pub host: String,
-    /// When it was created.
+    /// The time of its creation.
     #[serde(with = "stamp")]
     pub created: Stamp,
-    /// Whether all its servers have been up once. From then on their directories hold its data: one that does
-    /// not is an error, not a place to begin in. Until then its structure may still change.
+    /// Whether all its servers have been up once. From then on their directories contain its data: a directory without data
+    /// is an error, and no new part is created in it. Until then its structure may still change.
     pub made: bool,
-    /// How often the entry has been changed.
+    /// The number of changes of the entry.
     pub generation: u64,
     /// The servers that were started and not stopped.
     #[serde(serialize_with = "write_running", deserialize_with = "read_running")]
     pub running: BTreeMap<ServerId, Running>,
-    /// The servers that were given up: each may have left a pool with bytes that are not stored.
+    /// The abandoned servers: each may have left a pool with bytes that are not stored.
     #[serde(serialize_with = "write_abandoned", deserialize_with = "read_abandoned")]
     pub abandoned: BTreeSet<ServerId>,
 }
@@ -66,7 +66,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Running {
-    /// Where.
+    /// Its host.
     pub host: String,
     /// Its process there.
     pub pid: u32,
@@ -74,7 +74,7 @@ pub struct Running {
     pub unix: String,
     /// Its address for other hosts, `host:port`, if it listens for them.
     pub tcp: Option<String>,
-    /// When it was started.
+    /// The time of its start.
     #[serde(with = "stamp")]
     pub started: Stamp,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Contents {
     pub partitions: BTreeMap<String, Entry>,
 }
 
-/// Just enough of the file to know whether the rest can be understood.
+/// The part of the file that decides whether the rest can be read.
 #[derive(Deserialize)]
 pub(crate) struct Version {
     pub version: u64,
@@ -116,7 +116,7 @@ impl Contents {
         Contents { version: VERSION, partitions: BTreeMap::new() }
     }
 
-    /// What is wrong with it beyond its form.
+    /// Checks its consistency beyond its form.
     pub fn fault(&self) -> Option<String> {
         self.partitions.iter().find_map(|(name, entry)| {
             let servers = entry.description.structure().servers.len();

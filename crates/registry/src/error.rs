@@ -1,4 +1,4 @@
-//! What can go wrong with partition files and the registry.
+//! Errors of partition files and the registry.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use pario_types::{ErrorKind, PartitionId};
 
-/// Why something could not be read, changed or locked.
+/// The reason why something could not be read, changed or locked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A partition file, or a value for one, makes no sense.
+    /// A partition file, or a value for one, is invalid.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// A partition that exists is described differently in what was fixed when it was created.
+    /// An existing partition is described differently in a property that was fixed when it was created.
     #[error(
         "partition {name} was created with {key} = {fixed}, which is fixed; asked for is {key} = {asked}: leave it as it was, or \
          create a partition of another name"
@@ -21,11 +21,11 @@ pub enum Error {
     Structure {
         /// The partition.
         name: String,
-        /// What differs.
+        /// The property.
         key: &'static str,
-        /// What it was created with.
+        /// Its value when the partition was created.
         fixed: String,
-        /// What is asked for now.
+        /// The value that is requested now.
         asked: String,
     },
     /// No partition of that name.
@@ -37,45 +37,45 @@ pub enum Error {
         .0.display()
     )]
     NoRegistry(PathBuf),
-    /// A directory that says of no partition that it is one of its servers'.
+    /// A directory that does not belong to a server of any partition.
     #[error("{} holds no data of a partition: there is no file 'partition' in it", .0.display())]
     NoManifest(PathBuf),
     /// A partition is registered already.
     #[error("the partition is registered already, as {name}: 'pario up {name}' starts it")]
     Registered {
-        /// As what.
+        /// Its name in the registry.
         name: String,
     },
     /// A partition of that name exists.
     #[error("a partition called {0} exists already")]
     AlreadyThere(String),
-    /// The registry's secret of a partition is gone.
+    /// The registry's secret of a partition is missing.
     #[error("the secret of partition {0} is missing: {path} is not there", path = .1.display())]
     NoSecret(PartitionId, PathBuf),
-    /// Somebody held a lock for too long.
+    /// Another process held a lock for too long.
     #[error("{what} is in use by {holder}; gave up after {:.1} s, try again", waited.as_secs_f32())]
     Locked {
-        /// What the lock is for.
+        /// The purpose of the lock.
         what: String,
-        /// Who holds it, as far as the lock's file says.
+        /// Its holder, as far as the lock's file names it.
         holder: String,
-        /// How long this process has waited.
+        /// The time waited.
         waited: Duration,
     },
     /// A file or directory that others could have changed or could read.
     #[error("{} {reason}", path.display())]
     Unsafe {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: UnsafePath,
     },
-    /// The registry's file, or a secret's, holds what no Pario has written.
+    /// The registry's file, or a secret's, has content that Pario does not write.
     #[error("{} is damaged and was left as it is: {why}; mend it or move it away", path.display())]
     Garbled {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The registry's file is of another version of Pario.
@@ -84,7 +84,7 @@ pub enum Error {
         path.display()
     )]
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u64,
@@ -94,29 +94,29 @@ pub enum Error {
     /// This host has no network interface of that name with an address.
     #[error("this host has no network interface {0:?} with an address (see the key listen)")]
     NoInterface(String),
-    /// A directory's name is so long that no socket could be in it.
+    /// A directory's name is too long for a socket in it.
     #[error("{} is too long a name for a directory with a socket in it", .0.display())]
     TooLong(PathBuf),
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was to be done.
+        /// The operation.
         action: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What is wrong with a partition file, and where.
+/// An error of a partition file, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptionError {
     /// The text is neither TOML nor a list of `key = value` lines.
     Syntax {
         /// The line, from 1.
         line: Option<usize>,
-        /// What is wrong there.
+        /// The error.
         why: String,
     },
     /// A line in TOML among lines in the plain format.
@@ -128,16 +128,16 @@ pub enum DescriptionError {
         /// The value on that line.
         value: String,
     },
-    /// No such key.
+    /// An unknown key.
     Unknown {
         /// The line, from 1.
         line: Option<usize>,
         /// The key.
         key: String,
-        /// A key that may be meant.
+        /// A key with a similar name.
         nearest: Option<&'static str>,
     },
-    /// A key that may stand only once stands twice.
+    /// A key that may occur only once occurs twice.
     Twice {
         /// The second one's line.
         line: Option<usize>,
@@ -152,37 +152,37 @@ pub enum DescriptionError {
         key: &'static str,
         /// The value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
-    /// A key that has to be there is not.
+    /// A required key is missing.
     Missing(&'static str),
-    /// There is no name in the file, and the file's own cannot serve.
+    /// The file has no name, and the file's own name is no valid one.
     NoName(String),
     /// `nr_ios` and the number of servers differ.
     Count {
         /// The line, from 1.
         line: Option<usize>,
-        /// What the file says.
+        /// The number in the file.
         said: u64,
-        /// How many there are.
+        /// The actual number.
         servers: usize,
     },
     /// Two servers with one directory.
     SamePlace {
         /// The line of the second.
         line: Option<usize>,
-        /// The place.
+        /// The directory.
         place: String,
     },
     /// `metadata` names none of the servers.
     Metadata {
         /// The line, from 1.
         line: Option<usize>,
-        /// What it names.
+        /// The name in the file.
         place: String,
     },
-    /// The cache has room for too few blocks.
+    /// The cache has too few blocks.
     SmallCache {
         /// The line, from 1.
         line: Option<usize>,
@@ -190,7 +190,7 @@ pub enum DescriptionError {
         cache: u64,
         /// Bytes of a block.
         block: u64,
-        /// How many blocks are the least.
+        /// The smallest number of blocks.
         least: u64,
     },
     /// The low watermark is not below the high one, or the high one is above the cache.
@@ -210,12 +210,12 @@ pub enum DescriptionError {
         line: Option<usize>,
         /// The first port.
         port: u16,
-        /// How many servers.
+        /// The number of servers.
         servers: usize,
     },
 }
 
-/// Why a file or directory is not safe to use.
+/// The reason why a file or directory is not safe to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsafePath {
     /// It belongs to this user.
@@ -224,7 +224,7 @@ pub enum UnsafePath {
     /// Others than its owner have rights; this is its mode.
     #[error("is open to other users (mode {0:04o}): take their rights away with chmod go=")]
     Mode(u32),
-    /// It is not a directory of its own (a link, say).
+    /// It is not a real directory (for instance a link).
     #[error("is in the way: it is not a directory")]
     NotADirectory,
     /// It is not a plain file.
@@ -233,7 +233,7 @@ pub enum UnsafePath {
 }
 
 impl Error {
-    /// What went wrong, as far as a caller can act on it.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Description(_) => ErrorKind::Arg,

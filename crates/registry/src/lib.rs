@@ -1,14 +1,14 @@
-//! Which partitions are there, what are they made of, and who serves them now?
+//! The registry of partitions: their descriptions, and the servers that run.
 //!
 //! - A [`Description`] is a partition file, in TOML or in the plain format of the AHPIOS paper. Its
 //!   [`Structure`] is fixed when the partition is created, its [`Settings`] may change at each start.
-//! - The [`Registry`] is a directory of the user with one small file about all partitions. Whoever changes it
-//!   takes a lock, writes a new file and renames it, so that a crash leaves the old or the new and readers
-//!   need no lock. There is no server behind it.
-//! - A [`Secret`] lets in who may use a partition; a [run directory](run_directory) holds a server's socket
-//!   and pool.
+//! - The [`Registry`] is a directory of the user with one small file about all partitions. A process that changes it takes
+//!   a lock, writes a new file and renames it, so that a crash leaves the old or the new one and readers need no lock.
+//!   There is no server behind it.
+//! - A [`Secret`] authenticates the clients of a partition; a [run directory](run_directory) holds a server's socket and
+//!   pool.
 //!
-//! This crate reads no environment: callers bring the paths.
+//! This crate reads no environment: callers provide the paths.
 #![deny(unsafe_code)]
 
 mod description;
@@ -37,7 +37,7 @@ pub use run::{
     run_directory, run_directory_path,
 };
 
-/// So many random bytes that nobody can guess.
+/// Returns so many unpredictable random bytes.
 fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)

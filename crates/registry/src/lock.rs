@@ -1,5 +1,5 @@
-//! A lock between processes, on this host and on others that share the file system: `flock` on a file that
-//! says who holds it. The kernel lets go of it when its holder ends, in whatever way.
+//! A lock between processes, on this host and on others that share the file system: `flock` on a file that names its
+//! holder. The kernel releases it when its holder ends, for whatever reason.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
-/// How often a taken lock is tried again. The kernel can wait for a lock, but not with a deadline.
+/// The interval between attempts to take a held lock. The kernel can wait for a lock, but not with a deadline.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A lock that is held until this is dropped.
@@ -22,16 +22,16 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock in that file; `what` is what it stands for.
+    /// Takes the lock in that file; `what` names its purpose.
     pub fn take(path: &Path, what: &str, deadline: Duration) -> Result<Lock, Error> {
         let begun = Instant::now();
         loop {
             let file = open(path).map_err(Error::io("open the lock", path))?;
             if try_lock(&file).map_err(Error::io("lock", path))? {
-                // Whoever had it may have removed the file meanwhile: then a newer one counts.
+                // The previous holder may have removed the file meanwhile: then a newer one is used.
                 if is_at(&file, path).map_err(Error::io("look at", path))? {
                     let mut lock = Lock { file, path: path.to_owned() };
-                    // Only for others' error messages: the lock holds without it.
+                    // This is only for the error messages of others: the lock is valid without it.
                     let _ = lock.sign();
                     return Ok(lock);
                 }
@@ -45,12 +45,13 @@ impl Lock {
         }
     }
 
-    /// Whether its file is still where others look for it.
+    /// Whether its file still has its name.
     pub fn is_there(&self) -> bool {
         is_at(&self.file, &self.path).unwrap_or(true)
     }
 
-    /// The process of this host that holds the lock in that file; `None` if nobody does. 0 if it has not said who it is.
+    /// The process of this host that holds the lock in that file; `None` if there is none. 0 if the holder has not written
+    /// its id.
     pub fn holder(path: &Path) -> Result<Option<u32>, Error> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -64,7 +65,7 @@ impl Lock {
         Ok(Some(pid.unwrap_or(0)))
     }
 
-    /// Lets go of it and removes its file.
+    /// Releases it and removes its file.
     pub fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))
     }
@@ -80,12 +81,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Only so that nobody reads the name of a holder that is none. Closing the file lets go.
+        // So that no other process reads the name of a former holder. Closing the file releases the lock.
         let _ = self.file.set_len(0);
     }
 }
 
-/// Takes the file's lock for this open file alone; `false` if another has it. It goes when the file is closed.
+/// Takes the file's lock for this open file alone; `false` if another has it. Closing the file releases it.
 fn try_lock(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -107,7 +108,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What the lock's file says of its holder.
+/// The holder that the lock's file names.
 fn holder(path: &Path) -> String {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(300).read_to_string(&mut text));

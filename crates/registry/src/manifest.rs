@@ -1,4 +1,4 @@
-//! What a server's directory says of its partition, so that a partition can be registered again from its directories alone.
+//! The manifest in a server's directory, by which a partition can be registered again from its directories alone.
 //!
 //! `partition`, version 1, text:
 //!
@@ -8,8 +8,8 @@
 //! {"id":"00112233445566778899aabbccddeeff","server":1,"description":{"name":"scratch","servers":["n0:/data","n1:/data"],…}}
 //! ```
 //!
-//! The checksum is that of all bytes after its own line. The file is replaced as a whole (mode 600) whenever a server starts with
-//! another description. It holds no secret: whoever registers the partition again makes a new one.
+//! The checksum is that of all bytes after its own line. The file is replaced as a whole (mode 600) whenever a server
+//! starts with another description. It contains no secret: registering the partition again creates a new one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,22 +26,22 @@ const NAME: &str = "partition";
 const HEAD: &str = "pario-partition ";
 const VERSION: u64 = 1;
 
-/// What a server's directory says of its partition.
+/// The manifest in a server's directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Which partition it is.
+    /// The partition.
     #[serde(with = "hexadecimal")]
     pub id: PartitionId,
-    /// Which of its servers' directory this is.
+    /// The server.
     #[serde(with = "number")]
     pub server: ServerId,
-    /// What the partition is made of, and how its servers were started last.
+    /// The description of the partition, as of the last start of its servers.
     pub description: Description,
 }
 
 impl Manifest {
-    /// The one of a directory.
+    /// Reads the manifest of a directory.
     pub fn read(directory: &Path) -> Result<Manifest, Error> {
         let path = directory.join(NAME);
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
@@ -51,14 +51,14 @@ impl Manifest {
         Manifest::parse(&text, &path)
     }
 
-    /// Notes it in a directory, unless it is there already. It is on the medium after this.
+    /// Writes the manifest to a directory, unless it is there already. It is on the medium after this.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         let before = Manifest::read(directory).ok();
         if before.as_ref() == Some(self) {
             return Ok(());
         }
         let written = replace(&directory.join(NAME), self.text().as_bytes(), &|_| Ok(()));
-        // Settings are not worth a failure where there is no room: what is fixed is there.
+        // If there is no space, a change of the settings is not an error: the fixed properties are there.
         let enough = before.is_some_and(|before| before.says_the_same(self));
         if enough { Ok(()) } else { written }
     }

@@ -1,4 +1,4 @@
-//! Directories and files that are this user's alone: made so, and checked to be so before they are trusted.
+//! Directories and files of this user alone: they are created so, and checked before they are trusted.
 
 use std::fs::{DirBuilder, Metadata};
 use std::io;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use crate::error::{Error, UnsafePath};
 
-/// Whether links are followed to what is checked.
+/// Whether links are followed in a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// They are: the user may have put the directory elsewhere.
+    /// Links are followed: the user may have moved the directory.
     Followed,
-    /// They are not: others can make them here.
+    /// Links are not followed: others can create them here.
     Refused,
 }
 
-/// Makes sure of a directory that only this user can use; those above it are made as well.
+/// Makes sure that a directory exists that only this user can use; those above it are created as well.
 pub fn directory(path: &Path, links: Links) -> Result<(), Error> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
@@ -37,7 +37,7 @@ pub fn directory(path: &Path, links: Links) -> Result<(), Error> {
     private(path, &metadata)
 }
 
-/// Checks that a file or directory is this user's and nobody else has rights on it.
+/// Checks that a file or directory belongs to this user and gives others no rights.
 pub fn private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     let unsafe_by = |reason| Err(Error::Unsafe { path: path.to_owned(), reason });
     if metadata.uid() != rustix::process::geteuid().as_raw() {

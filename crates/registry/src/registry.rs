@@ -1,4 +1,4 @@
-//! The registry: a directory of the user, one small file in it about all partitions, and how it is changed.
+//! The registry: a directory of the user, one small file in it about all partitions, and the way in which it is changed.
 //!
 //! ```text
 //! registry.json   all partitions (see `entry`)
@@ -7,7 +7,7 @@
 //! locks/NAME      held while a partition goes up or down
 //! ```
 //!
-//! Everything is mode 0700 or 0600; a directory or secret that others can get at is refused.
+//! Everything has mode 0700 or 0600; a directory or secret that others can access is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,10 +26,10 @@ use crate::random_bytes;
 use crate::replace::{Check, replace};
 use crate::secret::{create_secret, read_secret};
 
-/// How long a change waits for others that change the registry: each takes milliseconds.
+/// The time for which a change waits for other changes of the registry, which take milliseconds each.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The ending of secrets of partitions that are being created or removed.
+/// The suffix of secrets of partitions that are being created or removed.
 const DRAFT: &str = "draft";
 
 /// The partitions of a user.
@@ -47,7 +47,7 @@ pub struct PartitionLock {
 }
 
 impl Registry {
-    /// The registry in that directory, which is made if it is not there.
+    /// Opens the registry in that directory, and creates it if it does not exist.
     pub fn open(dir: &Path) -> Result<Registry, Error> {
         private_path::directory(dir, Links::Followed)?;
         for inner in ["secrets", "locks"] {
@@ -56,7 +56,7 @@ impl Registry {
         Ok(Registry { dir: dir.to_owned(), patience: PATIENCE, check: Box::new(|_| Ok(())) })
     }
 
-    /// The registry in that directory, which has to be there.
+    /// Opens the registry in that directory, which must exist.
     pub fn existing(dir: &Path) -> Result<Registry, Error> {
         match dir.try_exists() {
             Ok(false) => Err(Error::NoRegistry(dir.to_owned())),
@@ -64,12 +64,12 @@ impl Registry {
         }
     }
 
-    /// The same with another time to wait for others that change it.
+    /// The same with another time to wait for other changes.
     pub fn with_patience(self, patience: Duration) -> Registry {
         Registry { patience, ..self }
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -84,12 +84,12 @@ impl Registry {
         self.read()?.partitions.remove(name).ok_or_else(|| Error::NoPartition(name.to_owned()))
     }
 
-    /// Makes an entry and a secret for a new partition. `host` is this one.
+    /// Creates an entry and a secret for a new partition. `host` is this one.
     pub fn create(&self, description: &Description, host: &str) -> Result<Entry, Error> {
         self.add(PartitionId(u128::from_le_bytes(random_bytes()?)), description, host, false)
     }
 
-    /// Makes an entry and a new secret for a partition that has data already.
+    /// Creates an entry and a new secret for a partition that has data already.
     pub fn adopt(&self, id: PartitionId, description: &Description, host: &str) -> Result<Entry, Error> {
         self.add(id, description, host, true)
     }
@@ -120,13 +120,13 @@ impl Registry {
                 running: BTreeMap::new(),
                 abandoned: BTreeSet::new(),
             };
-            // A change that was cut short may have left one.
+            // An interrupted change may have left one.
             registry.forget_secret(&registry.draft_path(entry.id))?;
             create_secret(&registry.draft_path(entry.id))?;
             partitions.insert(name.to_owned(), entry.clone());
             Ok(entry)
         })?;
-        // A draft of a partition that is there counts as its secret.
+        // A draft of an existing partition is its secret.
         let _ = std::fs::rename(self.draft_path(id), self.secret_path(id));
         Ok(added)
     }
@@ -151,11 +151,11 @@ impl Registry {
         })
     }
 
-    /// Forgets a partition: its entry, its secret, its lock. Its data stays where it is.
+    /// Removes a partition's entry, its secret and its lock. Its data is not changed.
     pub fn remove(&self, lock: PartitionLock) -> Result<Entry, Error> {
         let entry = self.change(|registry, partitions| {
             let entry = partitions.remove(&lock.name).ok_or_else(|| Error::NoPartition(lock.name.clone()))?;
-            // A draft without a partition is removed by the next create, should this be cut short.
+            // If this is interrupted, the next create removes a draft without a partition.
             let _ = std::fs::rename(registry.secret_path(entry.id), registry.draft_path(entry.id));
             Ok(entry)
         })?;
@@ -173,8 +173,8 @@ impl Registry {
         }
     }
 
-    /// Takes a partition's lock, so that of several who start or stop it at once one does. It need not exist
-    /// yet.
+    /// Takes a partition's lock, so that one of several processes that start or stop it at once does. The partition need
+    /// not exist yet.
     pub fn lock_partition(&self, name: &str, deadline: Duration) -> Result<PartitionLock, Error> {
         if !is_name(name) {
             return Err(Error::NoPartition(name.to_owned()));
@@ -217,8 +217,8 @@ impl Registry {
         }
     }
 
-    /// Removes the drafts of secrets that no partition has: a crash between two steps of a change leaves one. Secrets without a
-    /// partition stay: the registry itself may have been lost.
+    /// Removes the drafts of secrets that no partition has: a crash between two steps of a change leaves one. Secrets
+    /// without a partition stay: the registry itself may have been lost.
     fn sweep_drafts(&self, partitions: &BTreeMap<String, Entry>) -> Result<(), Error> {
         if !self.file().exists() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Replacing a file so that a crash at any moment leaves the old one or the new one, whole.
+//! Replacing a file so that a crash at any moment leaves the complete old one or new one.
 //!
-//! The new text goes to a file beside it, and to the medium, before it takes the name; then the directory
-//! goes to the medium, so that a change that was reported done outlives a power failure. The file beside it
-//! has a fixed name: the caller holds a lock, and what a crash leaves there is overwritten by the next.
+//! The new text is written to a file beside it, and synced, before the rename; then the directory is synced, so that a
+//! reported change survives a power failure. The file beside it has a fixed name: the caller holds a lock, and the next
+//! call overwrites a file that a crash has left.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,27 +11,27 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// What is about to be done.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Make the new file, empty.
+    /// Create the new file, empty.
     Create,
     /// Write the first half of it.
     WriteHalf,
     /// Write the rest.
     WriteRest,
-    /// Bring it to the medium.
+    /// Sync it.
     Sync,
-    /// Give it the name.
+    /// Rename it.
     Rename,
-    /// Bring the directory to the medium.
+    /// Sync the directory.
     SyncDirectory,
 }
 
-/// Asked before each step; an error ends the work right there, as a crash would.
+/// Called before each step; an error ends the work there, as a crash would.
 pub type Check = dyn Fn(Step) -> io::Result<()> + Send + Sync;
 
-/// Puts these bytes in the place of the file's; only this user can read them.
+/// Replaces the content of the file; only this user can read it.
 pub fn replace(path: &Path, bytes: &[u8], check: &Check) -> Result<(), Error> {
     let draft = path.with_extension("new");
     let failed = || Error::io("write", &draft);

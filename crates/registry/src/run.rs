@@ -2,15 +2,15 @@
 //! and where its successor finds the pool if it was killed.
 //!
 //! ```text
-//! socket      where clients of this host connect
+//! socket      the socket for clients of this host
 //! pool        the server's cache; stays behind if the server is killed
-//! leases      who had leased what
-//! owner       which partition it is of, for whoever finds it
+//! leases      the leases and their holders
+//! owner       the partition to which it belongs
 //! supervisor  held by the process that starts the server again when it dies
 //! ```
 //!
-//! The base is one that all users share, `/dev/shm` if there is one, so each step below it is checked to be
-//! this user's own. Below the first of them nobody else can make anything.
+//! The base is shared by all users, `/dev/shm` if there is one, so each step below it is checked to be this user's own.
+//! Below the first of them other users cannot create anything.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -29,13 +29,13 @@ const LONGEST: usize = 90;
 /// The file of a run directory that its supervisor has locked.
 const SUPERVISOR: &str = "supervisor";
 
-/// Where run directories are: `/dev/shm`, which is memory, or else where the caller says.
+/// The base of run directories: `/dev/shm`, which is memory, or else the caller's choice.
 pub fn run_base(otherwise: &Path) -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { otherwise.to_owned() }
 }
 
-/// A server's run directory, made if it is not there.
+/// Returns a server's run directory, and creates it if it does not exist.
 pub fn run_directory(base: &Path, partition: PartitionId, server: ServerId) -> Result<PathBuf, Error> {
     let steps = steps(base, partition, server);
     let [_, _, path] = &steps;
@@ -49,18 +49,18 @@ pub fn run_directory(base: &Path, partition: PartitionId, server: ServerId) -> R
     Ok(path)
 }
 
-/// A run directory that is there.
+/// An existing run directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDirectory {
-    /// Of which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// Of which of its servers.
+    /// The server.
     pub server: ServerId,
-    /// Where.
+    /// The path.
     pub path: PathBuf,
 }
 
-/// The run directories of this user below a base. What has another name is no run directory.
+/// The run directories of this user below a base. Files with other names are no run directories.
 pub fn run_directories(base: &Path) -> Result<Vec<RunDirectory>, Error> {
     let mut found = Vec::new();
     for whole in names(&base.join(format!("pario-{}", rustix::process::geteuid().as_raw())))? {
@@ -77,7 +77,7 @@ pub fn run_directories(base: &Path) -> Result<Vec<RunDirectory>, Error> {
     Ok(found)
 }
 
-/// What is in a directory; nothing if it is not there.
+/// The entries of a directory; none if it does not exist.
 fn names(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -86,7 +86,7 @@ fn names(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// Removes a server's run directory with all that is in it, and those above it that are empty then.
+/// Removes a server's run directory with all its content, and those above it that are empty then.
 pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerId) -> Result<(), Error> {
     let [user, whole, path] = steps(base, partition, server);
     match std::fs::remove_dir_all(&path) {
@@ -96,7 +96,7 @@ pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerI
         _ => {}
     }
     for above in [whole, user] {
-        // Others still use it, or it is gone already.
+        // It is still used, or removed already.
         if std::fs::remove_dir(above).is_err() {
             break;
         }
@@ -104,8 +104,8 @@ pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerI
     Ok(())
 }
 
-/// Removes the run directory of a server that has ended in order, unless a supervisor has taken it for another server. `own` is the
-/// process that supervises the server that ended: it has the directory locked until that server has ended.
+/// Removes the run directory of a server that has ended in order, unless a supervisor has taken it for another server.
+/// `own` is the process that supervises the server that ended: it has the directory locked until that server has ended.
 pub fn leave_run_directory(
     base: &Path,
     partition: PartitionId,
@@ -113,7 +113,7 @@ pub fn leave_run_directory(
     own: u32,
 ) -> Result<(), Error> {
     let path = run_directory_path(base, partition, server);
-    // Held until the directory is removed, so that nobody takes it meanwhile.
+    // It is held until the directory is removed, so that no other process takes it meanwhile.
     let held = match Supervision::take(&path, Duration::ZERO) {
         Ok(held) => Some(held),
         Err(error) if error.kind() == ErrorKind::NoSuchFile => return Ok(()),
@@ -126,18 +126,18 @@ pub fn leave_run_directory(
     removed
 }
 
-/// Where a server's run directory is, whether it is there or not.
+/// The path of a server's run directory, whether it exists or not.
 pub fn run_directory_path(base: &Path, partition: PartitionId, server: ServerId) -> PathBuf {
     let [_, _, path] = steps(base, partition, server);
     path
 }
 
-/// The right to start a server again when it dies: its supervisor has it, in the server's run directory.
+/// The right to restart a server when it dies: its supervisor has it, in the server's run directory.
 #[derive(Debug)]
 pub struct Supervision(Lock);
 
 impl Supervision {
-    /// Takes it for the server whose run directory this is.
+    /// Takes the right for the server of this run directory.
     pub fn take(run_directory: &Path, deadline: Duration) -> Result<Supervision, Error> {
         let what = format!("the server of {}", run_directory.display());
         Ok(Supervision(Lock::take(&run_directory.join(SUPERVISOR), &what, deadline)?))
@@ -148,17 +148,17 @@ impl Supervision {
         Lock::holder(&run_directory.join(SUPERVISOR))
     }
 
-    /// Whether the run directory is still the server's: it goes when the partition goes down.
+    /// Whether the run directory still belongs to the server: it is removed when the partition goes down.
     pub fn is_current(&self) -> bool {
         self.0.is_there()
     }
 
-    /// Gives it up, and removes the run directory, unless a server that died has left its pool there.
+    /// Releases it, and removes the run directory, unless a killed server has left its pool there.
     pub fn give_up(self, base: &Path, partition: PartitionId, server: ServerId) {
         let path = run_directory_path(base, partition, server);
-        // The directory may be gone with all that was in it, or belong to a successor.
+        // The directory may be removed with all its content, or belong to a successor.
         if self.is_current() && matches!(path.join("pool").try_exists(), Ok(false)) {
-            // Nothing is in it that anybody needs.
+            // Its content is not needed.
             let _ = remove_run_directory(base, partition, server);
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, UnsafePath};
 use crate::private_path;
 use crate::random_bytes;
 
-/// A new secret, written to a file that must not exist, and to the medium.
+/// Creates a new secret in a file that must not exist, and syncs it.
 pub(crate) fn create_secret(path: &Path) -> Result<Secret, Error> {
     let secret = Secret::new(random_bytes()?);
     let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -22,7 +22,7 @@ pub(crate) fn create_secret(path: &Path) -> Result<Secret, Error> {
     Ok(secret)
 }
 
-/// The secret in that file, which only this user may be able to read.
+/// Reads the secret in that file, which only this user may be able to read.
 pub(crate) fn read_secret(path: &Path, id: PartitionId) -> Result<Secret, Error> {
     let mut file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::NoSecret(id, path.to_owned()),

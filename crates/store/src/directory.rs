@@ -87,7 +87,7 @@ impl StoreDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => directory.create(format)?,
             Err(error) => return Err(Error::io(StoreAction::Read, &path, error)),
         }
-        directory.rebuild_manifest_if_told()?;
+        directory.rebuild_manifest_if_requested()?;
         Ok(directory)
     }
 
@@ -237,7 +237,7 @@ impl StoreDirectory {
     }
 
     /// Creates a new manifest of the existing parts if a file of this name requests it.
-    fn rebuild_manifest_if_told(&self) -> Result<()> {
+    fn rebuild_manifest_if_requested(&self) -> Result<()> {
         let told = self.root.join("manifest.rebuild");
         if self.medium.inspect(&told).is_err() {
             return Ok(());

@@ -30,7 +30,7 @@ pub struct Memory {
 #[derive(Default)]
 struct Held {
     agents: usize,
-    stranger: bool,
+    other_process: bool,
 }
 
 /// One handle, as a rank has it.
@@ -49,7 +49,7 @@ impl Memory {
     pub fn lock_for_myself(&self, lock: bool) -> bool {
         let mut held = self.held.lock().unwrap();
         let may = !lock || held.agents == 0;
-        held.stranger = lock && may;
+        held.other_process = lock && may;
         may
     }
 
@@ -176,7 +176,7 @@ impl FileBackend for Handle {
     fn lock_whole_file(&self) -> Result<Option<Box<dyn RangeLock>>, BackendError> {
         self.0.locks.fetch_add(1, Relaxed);
         let mut held = self.0.held.lock().unwrap();
-        if held.stranger {
+        if held.other_process {
             return Ok(None);
         }
         held.agents += 1;

@@ -79,7 +79,7 @@ pub const NODE: u64 = 7;
 
 pub const SECRET: u128 = 0x5ec2e7;
 
-/// How to set up a fleet.
+/// The setup of a fleet.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub ranks: u32,

@@ -90,7 +90,7 @@ fn blocks_that_two_holders_share_go_back_and_forth() {
 }
 
 #[test]
-fn many_who_wait_for_one_holder_need_one_revocation() {
+fn many_waiters_for_one_holder_need_one_revocation() {
     let mut manager = LockManager::new(1);
     let ask = |holder, extent| LockRequest {
         holder,
@@ -168,7 +168,7 @@ fn an_exact_lock_takes_from_a_cached_one_what_it_needs() {
 }
 
 #[test]
-fn who_is_to_give_up_bytes_can_flush_them_first() {
+fn a_holder_can_flush_bytes_before_it_releases_them() {
     let mut manager = LockManager::new(10);
     let cached = |holder, extent| LockRequest {
         grant: Grant::Largest,
@@ -187,7 +187,7 @@ fn who_is_to_give_up_bytes_can_flush_them_first() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_messages_are_refused() {
     let mut manager = LockManager::with_limits(1, LockLimits { waiting: 1, locks: 3 });
     let write = |holder, ticket| exact(holder, ticket, x(0, 10), LockMode::Exclusive);
     manager.request(write(0, 1)).unwrap();
@@ -207,7 +207,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn who_waits_for_a_file_that_goes_is_told() {
+fn waiters_for_a_removed_file_are_refused() {
     let mut manager = LockManager::new(1);
     let write = |holder| exact(holder, 1, x(0, 10), LockMode::Exclusive);
     manager.request(write(0)).unwrap();

@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_synced_survives_a_loss_of_power(
+    fn synced_changes_survive_a_loss_of_power(
         before in prop::collection::vec(op(), 1..20),
         behind in prop::collection::vec(op(), 1..12),
         journal in prop::sample::select(vec![200u64, 600]),

@@ -39,7 +39,7 @@ fn take_one(names: &mut Namespace) -> UnfinishedTruncation {
 }
 
 #[test]
-fn a_truncation_of_a_client_that_is_gone_is_completed_if_nobody_else_wrote() {
+fn a_truncation_of_a_lost_client_is_completed_if_no_other_client_wrote() {
     let (_, mut names, file) = opened_by(1);
     let id = names.begin_truncate(file, 9, caller(0, 0, 6)).expect("open");
     open_as(&mut names, OpenAccess::Read, 1).expect("a reader");

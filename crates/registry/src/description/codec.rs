@@ -1,4 +1,4 @@
-//! Descriptions written down: as TOML for people, as JSON for the registry.
+//! The text forms of descriptions: TOML for people, JSON for the registry.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -13,7 +13,7 @@ use super::keys::{Spelling, keys};
 use crate::error::DescriptionError;
 use pario_types::format_size;
 
-/// As a partition file in TOML, with every key.
+/// Writes a partition file in TOML, with every key.
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, value) in self.draft().spelled() {

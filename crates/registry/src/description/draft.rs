@@ -1,4 +1,4 @@
-//! A description in the making: values as they come in, then checks of the whole.
+//! An incomplete description: values as they are read, then checks of the whole.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::resource::Resource;
 use super::{Description, Settings, Structure};
 use crate::error::DescriptionError;
 
-/// The least blocks of a cache: enough for every worker to hold some and to have some to evict.
+/// The smallest number of blocks of a cache: enough for every worker to hold some and to have some to evict.
 const LEAST_BLOCKS: u64 = 16;
 
 /// One `key = value` of a text.
@@ -50,7 +50,7 @@ impl Draft {
         }
     }
 
-    /// What the settings say, each by itself checked.
+    /// The draft of settings, each checked separately.
     pub fn from_settings(settings: Vec<Setting>) -> Result<Draft, DescriptionError> {
         let mut draft = Draft::new();
         for setting in settings {
@@ -59,7 +59,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The draft that leads to this description.
+    /// The draft of a description.
     pub fn of(structure: &Structure, settings: &Settings) -> Draft {
         Draft {
             name: structure.name.clone(),
@@ -72,14 +72,14 @@ impl Draft {
         }
     }
 
-    /// The same, each value by itself checked.
+    /// The same, each value checked separately.
     pub fn checked(mut self) -> Result<Draft, DescriptionError> {
         Draft::from_settings(
             self.spelled().into_iter().flat_map(|(key, value)| settings_of(key, value)).collect(),
         )
     }
 
-    /// Each key's value as it is written.
+    /// Each key's value as text.
     pub fn spelled(&mut self) -> Vec<(&'static Key, keys::Spelling)> {
         keys::keys().iter().filter_map(|key| Some((key, key.spell(self)?))).collect()
     }
@@ -118,7 +118,7 @@ impl Draft {
         self.lines.get(key).and_then(|lines| lines.last().copied().flatten())
     }
 
-    /// The description, if all of it fits together.
+    /// The description, if it is consistent.
     pub fn finish(self, fallback: Option<&str>) -> Result<Description, DescriptionError> {
         let metadata = self.check_servers()?;
         self.check_cache()?;
@@ -143,7 +143,7 @@ impl Draft {
         })
     }
 
-    /// The metadata server, if the servers are right.
+    /// The metadata server, if the servers are valid.
     fn check_servers(&self) -> Result<ServerId, DescriptionError> {
         if self.servers.is_empty() {
             return Err(DescriptionError::Missing("servers"));

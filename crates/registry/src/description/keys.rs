@@ -20,17 +20,17 @@ pub struct Key {
     pub aliases: &'static [&'static str],
     /// Whether it is fixed when the partition is created.
     pub structural: bool,
-    /// What it means, in a line or two.
+    /// Its meaning, in a line or two.
     pub doc: &'static str,
     kind: Kind,
 }
 
-/// What values a key has, and where in a draft they go.
+/// The values of a key, and their field in a draft.
 enum Kind {
     Name,
     Servers,
     Metadata,
-    /// The number of servers: only checked, never kept.
+    /// The number of servers: it is only checked, never stored.
     Servercount,
     Size {
         least: u64,
@@ -64,7 +64,7 @@ enum Kind {
     },
 }
 
-/// A value as it is written.
+/// A value as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
     Text(String),
@@ -274,7 +274,7 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name || key.aliases.contains(&name))
 }
 
-/// The name or alias that differs from this by a typing mistake or two.
+/// The name or alias that differs from this by one or two typing errors.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let names = KEYS.iter().flat_map(|key| key.aliases.iter().copied().chain([key.name]));
     names
@@ -284,7 +284,7 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
         .map(|(_, known)| known)
 }
 
-/// Whether a name can be a partition's: it is part of file names and of `pario:name/path`.
+/// Whether a partition can have this name: it is part of file names and of `pario:name/path`.
 pub(crate) fn is_name(text: &str) -> bool {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let first = text.chars().next();
@@ -292,12 +292,12 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 impl Key {
-    /// Whether there may be several values: each comes by itself.
+    /// Whether there may be several values, each in a setting of its own.
     pub(super) fn is_list(&self) -> bool {
         matches!(self.kind, Kind::Servers)
     }
 
-    /// Puts a value where it belongs; `None` if it is not allowed.
+    /// Stores a value in the draft; `None` if it is not allowed.
     pub(super) fn set(&self, draft: &mut Draft, text: &str) -> Option<()> {
         match &self.kind {
             Kind::Name => is_name(text).then(|| draft.name = text.to_owned()),
@@ -330,7 +330,7 @@ impl Key {
         }
     }
 
-    /// The value in the draft; `None` for what is only checked.
+    /// The value in the draft; `None` for a key that is only checked.
     pub(super) fn spell(&self, draft: &mut Draft) -> Option<Spelling> {
         Some(match &self.kind {
             Kind::Name => Spelling::Text(draft.name.clone()),
@@ -350,7 +350,7 @@ impl Key {
         })
     }
 
-    /// What values are allowed, in words that follow "allowed:".
+    /// The allowed values, in words that follow "allowed:".
     pub fn allowed(&self) -> String {
         match &self.kind {
             Kind::Name => {

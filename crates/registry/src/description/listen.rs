@@ -1,4 +1,4 @@
-//! Where servers listen for other hosts.
+//! The addresses at which servers listen for other hosts.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,18 +6,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::error::Error;
 use crate::sys;
 
-/// Where servers listen for other hosts.
+/// The address at which servers listen for other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// Nowhere if every server is on one host, else at the address that the server's node has by its name.
+    /// None if every server is on one host, else the address of the name of the server's node.
     Auto,
-    /// At every address.
+    /// Every address.
     All,
-    /// Nowhere: only processes of the same host get in.
+    /// None: only processes of the same host can connect.
     Nowhere,
-    /// At this address.
+    /// This address.
     Address(IpAddr),
-    /// At the address of this network interface.
+    /// The address of this network interface.
     Interface(String),
 }
 
@@ -32,7 +32,7 @@ impl Listen {
             Listen::Interface(name) => {
                 let all = sys::interface_addresses(name)
                     .map_err(Error::io("list the network interfaces for", name))?;
-                // IPv4 first: an IPv6 one may be good on its link only.
+                // IPv4 first: an IPv6 address may be valid on its link only.
                 let best = all.iter().find(|address| address.is_ipv4()).or(all.first());
                 best.copied().map(Some).ok_or_else(|| Error::NoInterface(name.clone()))
             }
@@ -52,7 +52,7 @@ impl Listen {
         if let Ok(address) = text.parse() {
             return Some(Listen::Address(address));
         }
-        // What Linux allows: 15 bytes, no blanks, no slash, no colon.
+        // The limits of Linux: 15 bytes, no blanks, no slash, no colon.
         let sound = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':');
         (!text.is_empty() && text.len() <= 15 && text.chars().all(sound))
             .then(|| Listen::Interface(text.to_owned()))

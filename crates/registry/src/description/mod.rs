@@ -1,9 +1,9 @@
-//! A partition file: what a partition is made of, and how its servers are to run.
+//! A partition file: the structure of a partition, and the settings of its servers.
 //!
-//! Every key is one entry of a table (`keys`): its names, kind, range, default, meaning and place in the
-//! description. A text, be it TOML or the plain format of the AHPIOS paper, becomes a list of settings with
-//! their lines (`read`), each is put in its place, and the whole is checked (`draft`). What the registry
-//! keeps as JSON goes the same way, so there is one door with one set of checks.
+//! Every key is one entry of a table (`keys`): its names, kind, range, default, meaning and field in the description. A
+//! text, in TOML or the plain format of the AHPIOS paper, becomes a list of settings with their lines (`read`), each is
+//! stored in its field, and the whole is checked (`draft`). The JSON of the registry is read in the same way, so there is
+//! one set of checks.
 
 mod codec;
 mod draft;
@@ -33,62 +33,61 @@ pub struct Description {
     settings: Settings,
 }
 
-/// What is fixed when a partition is created.
+/// The properties that are fixed when a partition is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Structure {
     /// The partition's name.
     pub name: String,
-    /// Where its servers keep their data, by [`ServerId`].
+    /// The directories of its servers, by [`ServerId`].
     pub servers: Vec<Resource>,
-    /// The server that also keeps the name space.
+    /// The server that also has the name space.
     pub metadata: ServerId,
-    /// Bytes of a stripe, where a file's creator does not say otherwise.
+    /// The default number of bytes of a stripe.
     pub stripe_size: u64,
     /// Bytes of a block of the servers' caches.
     pub block_size: u64,
 }
 
-/// What may change at each start.
+/// The settings that may change at each start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of each server's cache.
     pub cache: u64,
     /// Dirty blocks at which a server's flusher starts.
     pub high_water: Water,
-    /// Dirty blocks at which it rests.
+    /// Dirty blocks at which it stops.
     pub low_water: Water,
-    /// The most bytes of payload in one message.
+    /// The largest payload of one message, in bytes.
     pub network_buffer: u64,
-    /// Threads of a server that do requests.
+    /// The number of threads of a server that process requests.
     pub workers: u16,
-    /// In which order they take them up.
+    /// The order in which they process them.
     pub scheduling: Scheduling,
-    /// How collective calls move data, where no hint says it.
+    /// The default strategy of collective calls.
     pub strategy: Strategy,
-    /// Whether ranks may keep blocks in their own memory.
+    /// Whether ranks may cache blocks in their own memory.
     pub tier1: bool,
-    /// Whether a server that dies is started again.
+    /// Whether a server that dies is restarted.
     pub supervise: bool,
-    /// What starts servers.
+    /// The program that starts servers.
     pub launcher: Launcher,
     /// The TCP port of server 0, the next one of server 1, and so on; 0: any.
     pub port: u16,
-    /// Where servers listen for other hosts.
+    /// The address at which servers listen for other hosts.
     pub listen: Listen,
-    /// Whether what goes over TCP is encrypted.
+    /// Whether TCP traffic is encrypted.
     pub encryption: bool,
-    /// How long a request may take.
+    /// The deadline of a request.
     pub deadline: Duration,
 }
 
 impl Description {
-    /// Reads a partition file's text. `fallback` is its name if the text has none: the file's, usually.
+    /// Reads a partition file's text. `fallback` is its name if the text has none, usually that of the file.
     pub fn parse(text: &str, fallback: Option<&str>) -> Result<Description, Error> {
         Ok(Draft::from_settings(read::settings(text)?)?.finish(fallback)?)
     }
 
-    /// Reads a partition file. Its name without extension is the partition's, if the file does not say
-    /// another.
+    /// Reads a partition file. Its name without extension is the partition's, if the file does not name another.
     pub fn read(path: &Path) -> Result<Description, Error> {
         let bytes = std::fs::read(path).map_err(Error::io("read the partition file", path))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
@@ -99,7 +98,7 @@ impl Description {
         Description::parse(text, stem)
     }
 
-    /// A description of these parts, if they make sense.
+    /// Creates a description of these parts, if they are consistent.
     pub fn new(structure: Structure, settings: Settings) -> Result<Description, Error> {
         if usize::from(structure.metadata.0) >= structure.servers.len() {
             return Err(DescriptionError::Metadata {
@@ -111,7 +110,7 @@ impl Description {
         Ok(Draft::of(&structure, &settings).checked()?.finish(None)?)
     }
 
-    /// The same with one value changed, as the user writes it. Not for lists.
+    /// The same with one value changed, in the user's notation. Not for lists.
     pub fn with(&self, key: &str, value: &str) -> Result<Description, Error> {
         let mut draft = Draft::of(&self.structure, &self.settings);
         draft.replace(key, value)?;
@@ -123,12 +122,12 @@ impl Description {
         &self.structure.name
     }
 
-    /// What is fixed when the partition is created.
+    /// The properties that are fixed when the partition is created.
     pub fn structure(&self) -> &Structure {
         &self.structure
     }
 
-    /// What may change at each start.
+    /// The settings that may change at each start.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -138,8 +137,8 @@ impl Description {
         self.settings.cache / self.structure.block_size
     }
 
-    /// Whether `asked` describes the partition that `self` describes, in all that is fixed. The first
-    /// difference is the error.
+    /// Checks that `asked` describes the same partition as `self` in all fixed properties. The first difference is the
+    /// error.
     pub fn check_same_structure(&self, asked: &Description) -> Result<(), Error> {
         let (mut fixed, mut other) = (self.draft(), asked.draft());
         for key in keys().iter().filter(|key| key.structural) {

@@ -48,13 +48,12 @@ fn from_toml(text: &str, table: &DeTable<'_>) -> Result<Vec<Setting>, Descriptio
             }
         }
     }
-    // The table is sorted by key; errors are to come in the order of the lines.
+    // The table is sorted by key; errors are reported in the order of the lines.
     settings.sort_by_key(|setting| setting.line);
     Ok(settings)
 }
 
-/// What a TOML value means as a word; `None` for what no key takes. (Its text is then refused like any
-/// other.)
+/// The text of a TOML value; `None` for values that no key allows. (Its text is then refused like any other.)
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -76,8 +75,7 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
-/// The `key = value` lines of a text with their numbers; `Err` for a line that is none, nor blank, nor a
-/// comment.
+/// The `key = value` lines of a text with their numbers; `Err` for a line that is neither that nor blank nor a comment.
 fn lines(text: &str) -> impl Iterator<Item = (usize, Result<(&str, &str), &str>)> {
     let meaningful = text.lines().map(uncommented).zip(1..).filter(|(line, _)| !line.is_empty());
     meaningful.map(|(line, number)| {
@@ -106,7 +104,7 @@ fn first_bare(text: &str) -> Option<(usize, &str)> {
     })
 }
 
-/// Whether a value begins as only TOML's do.
+/// Whether a value begins like those of TOML only.
 fn looks_like_toml(value: &str) -> bool {
     value.starts_with(['"', '\'', '[', '{'])
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a server keeps its data.
+/// The directory of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// The node's name or address; `None`: the host where the partition is created.
@@ -11,7 +11,7 @@ pub struct Resource {
     pub dir: String,
 }
 
-/// Longer ones no system has.
+/// The longest path of any system.
 const LONGEST: usize = 4096;
 
 impl Resource {

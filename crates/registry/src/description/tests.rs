@@ -225,7 +225,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn what_is_written_reads_back(structure in any_structure(), settings in any_settings()) {
+    fn written_descriptions_read_back(structure in any_structure(), settings in any_settings()) {
         let description = Description::new(structure, settings).expect("sound");
         let text = description.to_string();
         prop_assert_eq!(&Description::parse(&text, None).expect(&text), &description);
@@ -235,7 +235,7 @@ proptest! {
         description.check_same_structure(&description).expect("the same");
     }
 
-    /// The plain format cannot say everything (a directory with ` #`), but what it can it says the same.
+    /// The plain format cannot express everything (a directory with ` #`); all else reads the same.
     #[test]
     fn the_plain_format_says_the_same(settings in any_settings(), count in 1usize..5, stripe_size in 512u64..9999) {
         let server = |i| Resource::parse(&format!("n{i}:/d")).expect("one");

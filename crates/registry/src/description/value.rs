@@ -1,14 +1,14 @@
-//! Sizes, times, watermarks and words: how each is read and written. What is written reads back the same.
+//! Sizes, times, watermarks and names: reading and writing them. A written value reads back the same.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A number of dirty blocks at which the flusher starts or rests.
+/// A number of dirty blocks at which the flusher starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Water {
-    /// So many of a hundred blocks of the cache.
+    /// A percentage of the blocks of the cache.
     Percent(u8),
-    /// So many blocks.
+    /// A number of blocks.
     Blocks(u64),
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Water {
     }
 }
 
-/// A closed list of words, each with a meaning.
+/// A closed list of names, each with a meaning.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$about])*
@@ -51,10 +51,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word of the list.
+            /// Every name of the list.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
 
-            /// How it is written.
+            /// Its name.
             pub fn word(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
@@ -72,17 +72,17 @@ macro_rules! words {
 }
 
 words! {
-    /// In which order a server takes up requests.
+    /// The order in which a server processes requests.
     Scheduling {
-        /// Of each program in turn.
+        /// One request of each program in turn.
         Fair = "fair",
-        /// As they arrive.
+        /// In order of arrival.
         Arrival = "arrival",
     }
 }
 
 words! {
-    /// What starts a server on its node.
+    /// The program that starts a server on its node.
     Launcher {
         /// A plain process on this host, `srun` within a Slurm job, else `ssh`.
         Auto = "auto",
@@ -97,7 +97,7 @@ words! {
     }
 }
 
-/// Digits only: the standard parser would let a plus sign through.
+/// Accepts digits only: the standard parser would accept a plus sign.
 pub(super) fn whole(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
@@ -172,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(bytes: u64, shift in 0u32..64, ms in 0u64..10_000_000) {
+        fn written_values_read_back(bytes: u64, shift in 0u32..64, ms in 0u64..10_000_000) {
             let bytes = bytes << shift;
             prop_assert_eq!(parse_size(&format_size(bytes)), Some(bytes));
             let time = Duration::from_millis(ms);

@@ -199,7 +199,7 @@ fn a_change_interrupted_at_any_step_is_atomic() {
         crashing.create(&description("new"), "here").expect_err("cut short");
         crashing.update("kept", |entry| entry.host = "there".to_owned()).expect_err("cut short");
 
-        // Nobody has to clean up: it reads as before or as after, and changing it goes on.
+        // No cleanup is needed: it reads as before or as after, and can be changed.
         let done = stop == Step::SyncDirectory;
         assert_eq!(names(&sound), if done { vec!["kept", "new"] } else { vec!["kept"] }, "{stop:?}");
         let now = sound.get("kept").expect("there");
@@ -328,7 +328,7 @@ impl Dice {
     }
 }
 
-/// What a loss of power leaves of a draft that was not flushed: any of its bytes, or no file at all.
+/// The remains of an unsynced draft after a loss of power: any of its bytes, or no file at all.
 fn spoil_draft(path: &Path, dice: &mut Dice) {
     let Ok(mut bytes) = std::fs::read(path) else { return };
     let cut = dice.below(bytes.len() + 1);
