@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SHARED: FileId = FileId(1);
 const BLOCKS: u64 = 12;
 const WRITERS: u64 = 4;
-const LANE: u32 = BLOCK / WRITERS as u32;
+const SLICE: u32 = BLOCK / WRITERS as u32;
 const ROUNDS: u32 = 20_000;
 
 struct Dice(u64);
@@ -74,7 +74,7 @@ impl Writer<'_> {
 
     fn write_lane(&mut self, block: u64) {
         let value = self.dice.roll(255) as u8 + 1;
-        let at = self.me as u32 * LANE;
+        let at = self.me as u32 * SLICE;
         // Through the server, or by itself.
         if self.dice.roll(4) == 0 {
             let pin = loop {
@@ -83,10 +83,10 @@ impl Writer<'_> {
                     None => std::thread::yield_now(),
                 }
             };
-            pin.write(at, &vec![value; LANE as usize]).unwrap();
+            pin.write(at, &vec![value; SLICE as usize]).unwrap();
         } else {
             self.with_block(SHARED, block, |guard| {
-                guard.write_with(at..at + LANE, |bytes| bytes.fill(value)).unwrap();
+                guard.write_with(at..at + SLICE, |bytes| bytes.fill(value)).unwrap();
             });
         }
         self.shared.insert(block, value);
@@ -94,9 +94,9 @@ impl Writer<'_> {
 
     fn read_lane(&mut self, block: u64) {
         let value = self.shared.get(&block).copied().unwrap_or(0);
-        let at = self.me as u32 * LANE;
+        let at = self.me as u32 * SLICE;
         let right = self.with_block(SHARED, block, |guard| {
-            guard.read_with(at..at + LANE, |bytes| bytes.iter().all(|&byte| byte == value))
+            guard.read_with(at..at + SLICE, |bytes| bytes.iter().all(|&byte| byte == value))
         });
         assert!(right, "writer {} lost what it wrote in block {block}", self.me);
     }
@@ -236,8 +236,8 @@ fn concurrent_clients_lose_no_write() {
             for block in 0..BLOCKS {
                 let mut bytes = vec![0; BLOCK as usize];
                 store.read(SHARED, block, &mut bytes);
-                let lane = &bytes[me * LANE as usize..][..LANE as usize];
-                assert!(lane.iter().all(|byte| *byte == shared.get(&block).copied().unwrap_or(0)));
+                let slice = &bytes[me * SLICE as usize..][..SLICE as usize];
+                assert!(slice.iter().all(|byte| *byte == shared.get(&block).copied().unwrap_or(0)));
                 let mut bytes = vec![0; BLOCK as usize];
                 store.read(FileId(10 + me as u64), block, &mut bytes);
                 assert!(bytes.iter().all(|byte| *byte == own.get(&block).copied().unwrap_or(0)));

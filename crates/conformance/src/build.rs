@@ -2,7 +2,7 @@
 //!
 //! A program's name in the cache carries a hash of everything that made it: its source, the files that it
 //! includes, the host, the language and the flags. Concurrent tests may build the same program; each builds under
-//! a private name and renames, so that nobody ever executes half a file.
+//! a private name and renames, so that no test executes an incomplete file.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

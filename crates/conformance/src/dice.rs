@@ -50,7 +50,7 @@ impl Dice {
         std::thread::sleep(Duration::from_micros(milliseconds.start * 1000 + self.below(within_us)));
     }
 
-    /// So many random bytes.
+    /// This number of random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {

@@ -28,7 +28,7 @@ impl Gate {
 /// The places a run holds while it runs.
 pub(crate) struct Places(usize);
 
-/// Waits until `ranks` places (or all there are) can be had.
+/// Waits until `ranks` places (or all that exist) are free.
 pub(crate) fn enter(ranks: u32) -> Places {
     let gate = gate();
     let wanted = usize::try_from(ranks).unwrap_or(usize::MAX).clamp(1, gate.places);

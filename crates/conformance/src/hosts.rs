@@ -1,13 +1,13 @@
-//! Hosts of their own on one machine: what ranks on several computers have, and no more.
+//! Simulated hosts on one machine: they share no more than several computers do.
 //!
 //! A host is a set of namespaces: network, host name, processes, System V memory, and mounts with a `/dev/shm`
-//! of its own, so that nothing of the memory, no local socket and no process id goes from one to another. What
-//! they have in common is the file system and a bridge, which is the network interface of a head from which
+//! of its own, so that nothing of the memory, no local socket and no process id goes from one to another. They
+//! share the file system and a bridge, which is the network interface of a head from which
 //! the launchers start. They lie in no way outside these namespaces, so names and addresses are always the
 //! same.
 //!
-//! A process that reads from a pipe of ours holds each of them. When this process ends, in whatever way, the
-//! pipe ends, the holder ends, and the kernel takes everything away that was in the host.
+//! A process that reads from a pipe of ours holds each of them. When this process ends, for any reason, the
+//! pipe ends, the holder ends, and the kernel ends all processes of the host.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,7 +25,7 @@ use crate::host::HostMpi;
 pub struct Hosts {
     head: Holder,
     hosts: Vec<Holder>,
-    /// What MPI's launchers use instead of `ssh`, and what `pario` uses, as which its options end with `--`.
+    /// The command that MPI's launchers use instead of `ssh`, and what `pario` uses, as which its options end with `--`.
     agent: PathBuf,
     ssh: PathBuf,
     _dir: Scratch,
@@ -95,7 +95,7 @@ done
 exit 255
 "#;
 
-/// The same for who puts options before the host.
+/// The same for a caller that puts options before the host.
 const SSH: &str = r#"#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 shift
@@ -152,7 +152,7 @@ impl Hosts {
         Ok(Hosts { head, hosts, agent, ssh, _dir: dir })
     }
 
-    /// What has to stand before a command so that it runs on a host, by its number from 1; 0 is the head.
+    /// The prefix of a command that runs it on a host, by its number from 1; 0 is the head.
     pub fn prefix(&self, number: usize) -> Vec<String> {
         let holder = if number == 0 { &self.head } else { &self.hosts[number - 1] };
         let mut words = vec!["nsenter".into(), "-t".into(), holder.process.to_string()];
@@ -162,12 +162,12 @@ impl Hosts {
     }
 
     /// A program that executes a command on a host as `ssh` does: its arguments are options, `--`, the host and the
-    /// command. What `PARIO_SSH` has to be.
+    /// command. The value of `PARIO_SSH`.
     pub fn ssh(&self) -> &Path {
         &self.ssh
     }
 
-    /// Pulls the cable of a host: nothing goes in or out any more, and nobody is told.
+    /// Cuts a host off: no packet goes in or out any more, and connections stay open.
     pub fn cut(&self, number: usize) {
         in_network(&self.head, &format!("ip link set port{number} down")).expect("a port can be closed");
     }
@@ -183,7 +183,7 @@ impl Hosts {
             .zip(&self.hosts)
             .flat_map(|(number, host)| [(host, "eth0".to_owned()), (&self.head, format!("port{number}"))]);
         for (holder, device) in cables {
-            // What was there before may be no limit.
+            // There may have been no limit before.
             let _ = in_network(holder, &format!("tc qdisc del dev {device} root"));
             if let Some(rate) = mbit_per_s {
                 // Tokens for two of the largest packets that go to a device in one, and 50 ms of queue.
@@ -209,7 +209,7 @@ impl Hosts {
         self.hosts.iter().map(|host| carried(host, RECEIVED)).collect()
     }
 
-    /// What of programs there still is on the hosts: processes, and names in the shared memory.
+    /// Remains of programs on the hosts: processes, and names in the shared memory.
     pub fn remains(&self) -> Vec<String> {
         self.hosts.iter().flat_map(|host| [processes(host), shared_memory(host)].concat()).collect()
     }
@@ -270,7 +270,7 @@ fn in_network(holder: &Holder, line: &str) -> Result<(), String> {
 const RECEIVED: usize = 0;
 const SENT: usize = 8;
 
-/// What has gone by `eth0`.
+/// Bytes sent and received by `eth0`.
 fn carried(host: &Holder, which: usize) -> u64 {
     let table = fs::read_to_string(format!("/proc/{}/net/dev", host.process)).unwrap_or_default();
     let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap_or_default();

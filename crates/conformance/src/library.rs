@@ -1,4 +1,4 @@
-//! Where things lie: the workspace, the build directory, and the `libpario.so` under test.
+//! Paths: the workspace, the build directory, and the `libpario.so` under test.
 
 use std::path::{Path, PathBuf};
 

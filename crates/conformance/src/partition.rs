@@ -56,7 +56,7 @@ impl TestPartition {
         TestPartition::start(dir, Some(hosts.clone()), &data, more, &[])
     }
 
-    /// The same with the servers' data in the memory of their hosts, where nobody else sees it.
+    /// The same with the servers' data in the memory of their hosts, which other hosts cannot access.
     #[track_caller]
     pub fn in_memory_of(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> TestPartition {
         let dir = scratch();
@@ -85,7 +85,7 @@ impl TestPartition {
         partition
     }
 
-    /// What `PARIO_HOME` has to be.
+    /// The value of `PARIO_HOME`.
     pub fn home(&self) -> PathBuf {
         self.dir.join("home")
     }
@@ -109,7 +109,7 @@ impl TestPartition {
         self.pario(&std::iter::once("rm").chain(paths.iter().map(String::as_str)).collect::<Vec<_>>());
     }
 
-    /// Runs the command `pario`, which has to succeed; what it says.
+    /// Runs the command `pario`, which has to succeed, and returns its output.
     #[track_caller]
     pub fn pario(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&said(&mut self.command(arguments))).into_owned()
@@ -130,14 +130,14 @@ impl TestPartition {
         command
     }
 
-    /// What the command `pario` needs to find it.
+    /// The environment in which the command `pario` finds it.
     fn variables(&self) -> Vec<(&'static str, PathBuf)> {
         let ssh = self.hosts.as_ref().map(|hosts| ("PARIO_SSH", hosts.ssh().to_owned()));
         std::iter::once(("PARIO_HOME", self.home())).chain(ssh).collect()
     }
 }
 
-/// What a command says, which has to succeed.
+/// Runs a command that has to succeed, and returns its output.
 #[track_caller]
 fn said(command: &mut Command) -> Vec<u8> {
     let output = command.output().expect("pario can be run");
@@ -149,7 +149,7 @@ fn said(command: &mut Command) -> Vec<u8> {
 /// Where and how a program's files are accessed.
 #[derive(Debug)]
 pub struct Site<'a> {
-    /// What they are on.
+    /// The partition of the files.
     pub partition: &'a TestPartition,
     /// Hints for every file, as `PARIO_HINTS` has them.
     pub hints: &'a str,
@@ -170,7 +170,7 @@ impl ProgramRun {
 
     /// Has a command of `pario`, such as `run` or `profile`, start it on a partition, with these options.
     pub fn by_pario(mut self, partition: &TestPartition, command: &str, options: &[&str]) -> ProgramRun {
-        // MountedPartition it would be on the head, where no rank is.
+        // A mount would be on the head, where no rank runs.
         let words = [&[command, "--partition", NAME, "--no-mount"], options].concat();
         let words = words.into_iter().map(OsString::from).collect();
         let library = ("PARIO_LIB", libpario());

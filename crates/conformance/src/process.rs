@@ -17,7 +17,7 @@ use crate::files::scratch;
 const MARK: &str = "PARIO_TEST_RUN";
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What became of a command.
+/// The outcome of a command.
 pub(crate) struct Finished {
     /// `None`: it was killed at the deadline.
     pub status: Option<ExitStatus>,
@@ -89,7 +89,7 @@ fn outlived(mark: &str) -> usize {
     left
 }
 
-/// Kills what is left of a run, and what that forks meanwhile.
+/// Kills the remaining processes of a run, and those that they fork meanwhile.
 fn clear(mark: &str) {
     for _ in 0..1000 {
         let rest = marked(mark);

@@ -1,4 +1,4 @@
-//! One MPI run: a program, a number of ranks, a host, and whether Pario stands in front of that host.
+//! One MPI run: a program, a number of ranks, a host MPI, and whether Pario is preloaded.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -32,9 +32,9 @@ pub struct ProgramRun {
     pub preload: bool,
     /// A library to be preloaded before it.
     pub shim: Option<PathBuf>,
-    /// The node that each rank takes itself to be on; empty: the one node that it is on.
+    /// The node that each rank is told to be on; empty: the one node that it is on.
     pub nodes: Vec<u32>,
-    /// What of `pario` starts the launcher, if it does not start by itself.
+    /// The command of `pario` that starts the launcher, if one does.
     pub by: Option<Front>,
     /// Which of some hosts the ranks are spread over; none: this machine.
     pub hosts: Option<(Arc<Hosts>, Vec<usize>)>,
@@ -90,7 +90,7 @@ impl ProgramRun {
         self
     }
 
-    /// Puts Pario in front of the host, or not.
+    /// Whether Pario is preloaded.
     pub fn preload(mut self, preload: bool) -> ProgramRun {
         self.preload = preload;
         self
@@ -259,7 +259,7 @@ pub enum RunStatus {
     TimedOut(Duration),
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// How it ended.
@@ -305,12 +305,12 @@ impl Output {
         self
     }
 
-    /// What each rank reported about its use of Pario.
+    /// The stats line of each rank.
     pub fn stats(&self) -> Vec<Stats> {
         stats::parse(&self.stderr)
     }
 
-    /// What was reported on each open file, in the order of their closing; under `PARIO_STATS=json`.
+    /// The report on each open file, in the order of their closing; under `PARIO_STATS=json`.
     pub fn reports(&self) -> Vec<StatsReport> {
         stats::reports(&self.stderr)
     }

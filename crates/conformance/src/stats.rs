@@ -2,9 +2,9 @@
 //! `pario: stats rank=R calls=N opens=O read_bytes=B written_bytes=B`, and the line of JSON on each file under
 //! `PARIO_STATS=json`.
 //!
-//! It is the proof that a program's calls really reached Pario, or really did not, and how they went.
+//! Tests use them to check whether the calls of a program reached Pario, and by which strategy.
 
-/// What one rank did through Pario.
+/// The calls and bytes of one rank that went through Pario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// The rank in `MPI_COMM_WORLD`.
@@ -47,7 +47,7 @@ fn one(line: &str) -> Option<Stats> {
     (known >= 2).then_some(stats)
 }
 
-/// What was done to a file between open and close.
+/// The accesses to a file between open and close.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsReport {
     line: String,

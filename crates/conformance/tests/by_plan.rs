@@ -13,7 +13,7 @@ const HOSTS: usize = 3;
 /// Hints that keep files on the server of the first host.
 const SHARED: &str = "striping_factor=1;start_iodevice=0";
 
-/// What the hosts sent to each other while a program ran with all its files on the first of them, and by plan.
+/// The bytes that the hosts sent to each other while a program ran with all its files on the first of them, and by plan.
 struct Sent {
     central: u64,
     by_plan: u64,

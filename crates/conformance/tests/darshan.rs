@@ -47,14 +47,14 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// What Pario finds in a profile.
+/// The counters that Pario finds in a profile.
 fn ours(profile: &str, dir: &Scratch) -> Vec<Row> {
     run(&pario(), &["convert", profile, "--to", "csv", "rows.csv"], dir);
     let table = std::fs::read_to_string(dir.join("rows.csv")).expect("written");
     sorted(table.lines().skip(1).map(row).collect())
 }
 
-/// What pydarshan finds in a log.
+/// The counters that pydarshan finds in a log.
 fn theirs(python: &Path, log: &str, dir: &Scratch) -> Vec<Row> {
     sorted(ask(python, &["rows", log], dir).lines().map(row).collect())
 }

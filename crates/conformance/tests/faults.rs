@@ -2,7 +2,7 @@
 //! hangs, and the file stays usable; under every strategy, on one node and on several.
 //!
 //! Storage fails by a library that is preloaded before Pario (`programs/faults/failing.c`), so that the
-//! failure comes in where it comes from in life. The programs decide when and at which rank.
+//! failure occurs where it does in reality. The programs decide when and at which rank.
 
 mod table;
 
@@ -116,7 +116,7 @@ fn in_shared_memory() -> HashSet<String> {
     names.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(|n| n.contains("pario")).collect()
 }
 
-/// What has come there since and stays: other programs' names come and go.
+/// New names there that stay: those of other programs come and go.
 fn left_in_shared_memory(before: &HashSet<String>) -> Vec<String> {
     let mut left: Vec<String> = in_shared_memory().difference(before).cloned().collect();
     let _ = eventually(Duration::from_secs(2), || {

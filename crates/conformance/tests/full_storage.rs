@@ -1,5 +1,5 @@
-//! Programs that fill up the storage of the partition that they run on: every rank hears of it at once, and everything else
-//! goes on. (`programs/partitions/full.c` checks what it finds; the storage is 20 MiB of memory, and two ranks write 64 MiB.)
+//! Programs that fill up the storage of their partition: every rank gets an error at once, and other accesses
+//! continue. (`programs/partitions/full.c` checks the results; the storage is 20 MiB of memory, and two ranks write 64 MiB.)
 
 use std::ffi::OsString;
 use std::fs;
@@ -74,7 +74,7 @@ fn a_full_disk_is_no_space_on_every_rank_of_a_collective_write() {
     }
 }
 
-/// What ranks keep in their own memory is refused when it goes to the servers, which may be at the sync.
+/// Bytes that ranks cache in tier 1 are refused when they are staged, which may be at the sync.
 #[test]
 fn a_full_disk_is_no_space_on_every_rank_with_tier_1() {
     for host in BOTH {

@@ -1,6 +1,6 @@
 //! Ranks on hosts of their own, where no memory is shared, process ids mean nothing, and every message takes a
-//! network: the bytes are what was meant, agents are reached, errors are known to all, and a killed rank ends
-//! the job. It takes root; elsewhere these tests say so and pass.
+//! network: the bytes are the expected ones, agents are reached, all ranks get errors, and a killed rank ends
+//! the job. These tests need root; without it they print that and pass.
 //!
 //! `programs/patterns` and `programs/hosts` know every byte of their files beforehand and verify what they read
 //! and what is on disk.

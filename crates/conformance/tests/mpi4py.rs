@@ -1,6 +1,6 @@
 //! mpi4py's own tests of files, file I/O and error handlers, under Pario on both hosts.
 //!
-//! The same modules run on the host alone first: whatever the host runs must run under Pario and pass there,
+//! The same modules run on the host alone first: tests that pass on the host must pass under Pario,
 //! so a test may be skipped under Pario only if the host alone skips it too. Then the tests of file I/O that
 //! mpi4py skips because of known faults of the host's own I/O run under Pario as well: the faults are not ours.
 
@@ -14,7 +14,7 @@ use pario_conformance::{HostMpi, Output, ProgramRun, Scratch, scratch, workspace
 
 const MODULES: [&str; 3] = ["test_io", "test_file", "test_errhandler"];
 
-/// What became of one test on one rank.
+/// The outcome of one test on one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -109,7 +109,7 @@ fn run_by_all(outcomes: &[Outcomes]) -> BTreeSet<String> {
     sets.fold(first, |all, set| all.intersection(&set).cloned().collect())
 }
 
-/// What the host alone runs and passes at this number of ranks; asked once.
+/// The tests that pass on the host alone with this number of ranks; they run once.
 fn host_runs(host: HostMpi, ranks: u32) -> BTreeSet<String> {
     static KNOWN: Mutex<BTreeMap<(&'static str, u32), BTreeSet<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

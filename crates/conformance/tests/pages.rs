@@ -1,5 +1,5 @@
 //! Pages that `pario` writes, as a browser shows them: Chromium loads the page, runs its script and writes out what
-//! became of it. What is chosen stands in the address, so each choice is one visit.
+//! became of it. The selection is part of the address, so each selection is one visit.
 
 use pario_conformance::{BOTH, Scratch, SourceKind, compile_text, execute, libpario, pario, scratch};
 use std::collections::BTreeMap;

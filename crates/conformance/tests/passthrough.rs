@@ -1,4 +1,4 @@
-//! When Pario stands aside: told to by `PARIO_DISABLE`, or in front of an MPI it does not know.
+//! Runs in which Pario leaves MPI-IO to the host: with `PARIO_DISABLE`, or with an MPI that it does not know.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn unknown_mpi_disabled_is_silent() {
     assert!(said.is_empty(), "{output}");
 }
 
-/// The library binds to whatever MPI it finds at run time, so it must not bring one of its own.
+/// The library finds the MPI at run time, so it must not be linked to one.
 #[test]
 fn library_needs_no_mpi() {
     let listed = run(Command::new("readelf").arg("-dW").arg(libpario())).expect_success();

@@ -1,4 +1,4 @@
-//! Collective access in the shapes that programs have: the bytes are the host's, and what was meant.
+//! Collective access in the patterns of real programs: the bytes equal those of the host and the expected ones.
 //!
 //! The program computes every byte of its files beforehand and verifies what it reads; here its files are
 //! compared with those of the host's own MPI-IO, for many rank counts and under every hint that changes how

@@ -50,7 +50,7 @@ const SLICES: &str = "select process.name, slice.name, slice.ts, slice.dur, \
 /// Slices that do not lie beside each other on their track.
 const NESTED: &str = "select count(*) from slice where depth != 0";
 
-/// What runs Perfetto's trace processor, and where that is; none where it could not be fetched.
+/// The Python that runs Perfetto's trace processor, and its directory; `None` where it could not be fetched.
 fn judge() -> Option<(PathBuf, PathBuf)> {
     let venv = std::env::var_os("PARIO_TEST_PERFETTO")
         .map_or_else(|| target_dir().join("venv-perfetto"), PathBuf::from);

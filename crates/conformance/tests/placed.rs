@@ -1,4 +1,4 @@
-//! Programs that run by plan: unmodified, with the bytes that the host alone gives them, and kept where the plan says.
+//! Unmodified programs that run by plan: their files have the same bytes as on the host alone, on the servers that the plan names.
 
 mod pattern;
 mod table;
@@ -15,8 +15,8 @@ use pario_conformance::{
 use pattern::{PLAIN, Setting, compare_placed};
 use table::{all_hold, table_run};
 
-/// Rank 0 writes a header that everybody reads, each rank a part of its own, shorter than that of the rank before, and all of
-/// them a log, three times over.
+/// Rank 0 writes a header that all ranks read, each rank a part of its own, shorter than that of the rank before, and all ranks
+/// a log, three times.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
 
 const RANKS: u64 = 4;
 
-/// Bytes of all parts, and of what nobody writes between them.
+/// Bytes of all parts, and of the holes between them.
 const PARTS: u64 = RANKS * 300_000 - HOLES;
 const HOLES: u64 = 6000;
 

@@ -100,7 +100,7 @@ fn large_openmpi() {
     large(HostMpi::OpenMpi);
 }
 
-/// What the hosts cannot do, or only with memory to spare: under Pario only.
+/// Programs that the hosts cannot run, or only with much memory: under Pario only.
 fn pario_only(host: HostMpi, name: &str, ranks: u32) {
     let program = compile(host, source(name), SourceKind::C, &[]);
     let dir = scratch();

@@ -1,5 +1,5 @@
-//! Two programs that use the same file of a partition at the same time, each with blocks of it in its ranks' memory:
-//! after sync, barrier, sync each reads what the other wrote, and so does `pario cat`.
+//! Two programs that use the same file of a partition at the same time, each with blocks of it in tier 1: after sync, barrier,
+//! sync each reads the writes of the other, and so does `pario cat`.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn one(
     run.preload(true).timeout(SECONDS).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
 }
 
-/// Looks at the file whenever the programs wait for that, until they are over; how often it was.
+/// Reads the file whenever the programs wait for that, until they have ended; the number of reads.
 fn look_on(partition: &TestPartition, dir: &Scratch, are_over: &AtomicBool) -> usize {
     let mut looks = 0;
     for round in (4..ROUNDS).step_by(5) {

@@ -61,7 +61,7 @@ fn both_ways(host: HostMpi) {
         let entry = entry.expect("an entry");
         let (host_file, pario_file) = (entry.path(), pario_wrote.join("pario").join(entry.file_name()));
         let name = entry.file_name().into_string().expect("UTF-8");
-        // What lies between the pieces is nobody's business; some hosts write what they had in memory there.
+        // Bytes between the pieces are undefined; some hosts write bytes of their memory there.
         if name != "ranges.ranges" {
             same_file(host_file, &pario_file);
         }

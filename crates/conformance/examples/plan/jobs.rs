@@ -1,4 +1,4 @@
-//! What is run, and in which ways.
+//! The measured programs and their configurations.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub const JOBS: [Job; 7] = [
 ];
 
 impl Job {
-    /// What the program has to be told.
+    /// The arguments of the program.
     pub fn arguments(&self) -> Vec<String> {
         let mut words = vec![self.workload.to_owned(), "--preset".into(), self.preset.into()];
         words.extend(self.steps.iter().flat_map(|steps| ["--steps".into(), steps.to_string()]));
@@ -81,7 +81,7 @@ impl Contender {
         }
     }
 
-    /// What `pario plan` is told for it, if it has a plan.
+    /// The options of `pario plan` for it, if it has a plan.
     pub fn planned_with(self) -> Option<&'static [&'static str]> {
         match self {
             Contender::Central | Contender::Striped => None,

@@ -3,7 +3,7 @@
 //! Four hosts, which are sets of namespaces on this machine, each with a rank and a server that keeps its data in the
 //! host's own memory, are joined by links that `tc tbf` makes slow in each direction. A program is run once with
 //! `pario profile`, `pario plan` makes a plan of that, and then the same program is run by `pario run` in several
-//! ways that take turns, so that a slow minute of the machine hits all of them. What each leaves is copied out and compared,
+//! ways that take turns, so that a slow minute of the machine hits all of them. The files of each are copied out and compared,
 //! byte by byte, with what the host's own MPI-IO makes of the program.
 
 mod jobs;
@@ -121,7 +121,7 @@ impl Bench<'_> {
         eprintln!("{} Mbit/s: {job}, {}, {what}", self.mbit, contender.name());
     }
 
-    /// What the program leaves without Pario, on this machine; a directory.
+    /// The directory with the files that the program writes without Pario on this machine.
     fn by_the_host(&self, job: &Job, dir: &Scratch) -> PathBuf {
         let files = dir.join("expected");
         std::fs::create_dir(&files).expect("a scratch directory takes directories");
@@ -195,7 +195,7 @@ fn io_seconds(report: &WorkloadReport) -> Option<f64> {
     waiting.into_iter().sum::<Option<f64>>().map(|waiting| moving + waiting)
 }
 
-/// What the machine's processors have done since it started, in ticks.
+/// CPU time of the machine since it started, in ticks.
 #[derive(Clone, Copy)]
 struct Ticks {
     idle: u64,
@@ -211,7 +211,7 @@ impl Ticks {
 /// All processors together: where they are busy all the time, it is not the links that are measured.
 fn idle_ticks() -> std::result::Result<Ticks, String> {
     let text = std::fs::read_to_string("/proc/stat").map_err(|e| format!("/proc/stat: {e}"))?;
-    // Nobody runs while it is idle or waits for a disk; what guests take is in the first eight already.
+    // Idle time and time of waiting for a disk do not count; the time of virtual machines is part of the first eight fields.
     let line = text.lines().next().and_then(|line| line.strip_prefix("cpu ")).unwrap_or_default();
     let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
     match ticks[..] {

@@ -1,4 +1,4 @@
-//! What came out.
+//! The results of the measurement.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ pub struct Measured {
     pub run_s: f64,
     /// In calls of MPI-IO.
     pub io_s: f64,
-    /// What the program says of its kinds of calls, of the slowest rank each.
+    /// The times that the program reports for its kinds of calls, each of the slowest rank.
     pub calls_s: BTreeMap<String, f64>,
-    /// What the hosts sent to each other and to the head, all of it: MPI's messages, start and end.
+    /// All bytes that the hosts sent to each other and to the head: MPI's messages, start and end.
     pub sent_bytes: u64,
     /// The share of time that the machine's processors were busy, whatever with.
     pub busy: f64,

@@ -1,4 +1,4 @@
-/* What every test program needs: calls that must succeed, conditions that must hold, and a fill pattern
+/* Definitions for all test programs: calls that must succeed, conditions that must hold, and a fill pattern
  * that depends on nothing but the place of a value, so that a file's bytes are the same on every MPI. */
 #ifndef CHECK_H
 #define CHECK_H

@@ -53,7 +53,7 @@ enum {
     CALLS_END
 };
 
-/* What the fake MPI saw last. */
+/* The arguments of the last call of the fake MPI. */
 struct seen {
     int call, arguments;
     long sum;

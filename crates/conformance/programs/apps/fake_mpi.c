@@ -1,5 +1,5 @@
-/* An MPI that nobody has heard of. Its I/O calls do nothing but note, under their PMPI names, that they were
- * reached and with which arguments. */
+/* An MPI that Pario does not know. Its I/O calls only record, under their PMPI names, that they were called and with
+ * which arguments. */
 #include "fake_calls.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Makes every I/O call of the fake MPI once by its MPI name and once by its PMPI name, and checks that each
  * arrived there with its arguments and came back with its result. The arguments are small numbers, no
- * addresses: whoever stands between must hand them on unseen. */
+ * addresses: a library in between must pass them on without looking at them. */
 #include "fake_calls.h"
 #include <stdio.h>
 #include <string.h>

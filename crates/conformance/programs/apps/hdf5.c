@@ -67,7 +67,7 @@ static void write_rows(hid_t set, int salt, H5FD_mpio_xfer_t how)
     H5(H5Sclose(memory)), H5(H5Sclose(space)), H5(H5Pclose(list));
 }
 
-/* A band of columns per rank: everybody reads what everybody wrote, and the untouched columns. */
+/* A band of columns per rank: all ranks read the bytes of all ranks, and the untouched columns. */
 static void check(hid_t file, const char *name, int salt, H5FD_mpio_xfer_t how)
 {
     hid_t set = H5(H5Dopen2(file, name, H5P_DEFAULT)), space = H5(H5Dget_space(set)), list = transfer(how);

@@ -1,6 +1,6 @@
 /* A storage that fails on demand: put in front of the C library, it makes chosen accesses to chosen files go
  * wrong. The program under test arms and disarms it; unarmed, and for files whose path does not contain
- * FAULT_PATH, every call goes straight to the C library. What it injects it tells in the file FAULT_LOG,
+ * FAULT_PATH, every call goes straight to the C library. It logs injected faults in the file FAULT_LOG,
  * one line each: rank, operation, errno, offset, length.
  */
 #define _GNU_SOURCE
@@ -62,7 +62,7 @@ static void tell(const char *op, int error, off64_t at, size_t len)
     close(fd);
 }
 
-/* What is to become of this call: 0, let it pass; -1, it fails with errno; else move so many bytes only. */
+/* The outcome of this call: 0, let it pass; -1, it fails with errno; else move so many bytes only. */
 static ssize_t verdict(enum fault_op op, int fd, off64_t at, size_t len)
 {
     static const char *names[] = {"write", "read", "sync"};

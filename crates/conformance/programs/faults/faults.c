@@ -1,5 +1,5 @@
-/* Collective calls when something goes wrong at one rank, or looks like it: everybody hears of it, nobody
- * hangs, and the file stays usable. The arguments from the second on say what:
+/* Collective calls with a failure, or an apparent one, at one rank: all ranks get an error, none hangs, and the
+ * file stays usable. The arguments from the second on name the failure:
  *   arguments   one rank's arguments are bad
  *   later       the same in nonblocking calls
  *   storage     one rank's reads, writes or syncs of the file fail
@@ -152,7 +152,7 @@ static void failing_storage(void)
         printf("injected %d of %d\n", injected, tried);
 }
 
-/* A late failure that nobody asked for by sync is told by close. */
+/* Close reports a late failure if no sync did. */
 static void failing_close(void)
 {
     static unsigned char data[MINE];

@@ -67,7 +67,7 @@ static void fill(unsigned char *data, int round)
         data[i] = byte_of(rank, i, round);
 }
 
-/* Ranks take turns piece by piece, and after each turn `idle` pieces belong to nobody. */
+/* Ranks take turns piece by piece, and after each turn no rank accesses `idle` pieces. */
 static MPI_File open_turns(const char *name, int idle)
 {
     MPI_Datatype run, view;

@@ -59,7 +59,7 @@ static void rendezvous(void)
     for (enum form form = 0; form < FORMS; form++) {
         int tag = form + 1, note = -1;
         memset(message, rank == 0 ? tag : 0, LARGE);
-        if (rank == 1) /* lies there unreceived, for whoever probes */
+        if (rank == 1) /* stays unreceived, for probes */
             OK(MPI_Send(&tag, 1, MPI_INT, 0, 0, MPI_COMM_WORLD));
         barrier();
         if (rank == 0)

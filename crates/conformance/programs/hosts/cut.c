@@ -134,7 +134,7 @@ static void client_is_cut_off(const char *path)
     if (me == 0) printf("sync %.1f s\n", MPI_Wtime() - begun);
     all_ready("heard");
     await("mended");
-    /* Others have gone on without these ranks: what they had not stored is lost, which they hear once. */
+    /* The other program got the leases: bytes that these ranks had not stored are lost, and one sync reports it. */
     EXPECT(failed("sync", MPI_File_sync(f)));
     MUST(MPI_File_sync(f));
     all_ready("lost");

@@ -1,4 +1,4 @@
-/* Independent access to one file by all ranks at once: pieces in turn, written and read back by somebody else,
+/* Independent access to one file by all ranks at once: pieces in turn, written by one rank and read back by another,
  * blocking and not, in a view and without, the last of them beyond the end.
  *
  *   independent DIR

@@ -29,11 +29,11 @@ static int is_marked(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Every rank looks by itself: one that waits in MPI would take a core from those it waits for. */
+/* Every rank polls by itself: one that waits in MPI would take a core from those it waits for. The limit is generous. */
 static void await(const char *name)
 {
     for (double since = MPI_Wtime(); !is_marked(name); usleep(1000))
-        if (MPI_Wtime() - since > 60) FAIL("nobody said %s", name);
+        if (MPI_Wtime() - since > 60) FAIL("no marker %s within a minute", name);
 }
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Both programs, 0 and 1, draw the same numbers, so that each knows what both of them write. In a round one writes, by
  * all ranks together or by one rank, or both write pieces that alternate; then both read and compare. Every fifth
- * round the file as it has to be lies in DIR/expect.ROUND, and who reads it in another way says DIR/seen.ROUND.
+ * round the expected file is DIR/expect.ROUND, and the test creates DIR/seen.ROUND when it has read the file.
  */
 #include "../hosts/markers.h"
 
@@ -99,18 +99,18 @@ static void check(MPI_File f, int at, int len, int collective, int round)
                  collective ? "collective" : "independent", len, at, at + i, found[i], model[at + i]);
 }
 
-/* What the ranks read is drawn alike by both programs, too. */
+/* Both programs also draw the same reads. */
 static void read_something(MPI_File f, int round)
 {
     MUST(MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
     int collective = below(2), whole = below(4) == 0;
-    for (int who = 0; who < 2 * ranks; who++) {
+    for (int reader = 0; reader < 2 * ranks; reader++) {
         int at = whole ? 0 : below(SIZE), len = whole ? SIZE : 1 + below(SIZE - at);
-        if (who == 2 * me + program) check(f, at, len, collective, round);
+        if (reader == 2 * me + program) check(f, at, len, collective, round);
     }
 }
 
-/* For somebody who is no MPI program. */
+/* For the test, which reads the file without MPI. */
 static void show(int round)
 {
     char name[64], path[4096], done[4096];

@@ -4,7 +4,7 @@
  *   shipped FILE shared|unique|refused
  *
  * unique: the file is opened with MPI_MODE_UNIQUE_OPEN, and the unit of the agents changes in between.
- * refused: such an open fails on all ranks, because somebody has locked the file.
+ * refused: such an open fails on all ranks, because another process has locked the file.
  */
 #include "../apps/check.h"
 
@@ -48,7 +48,7 @@ static void write_in_turn(MPI_File f)
     COUNT(status, MPI_BYTE, MINE / 2);
 }
 
-/* Pieces of other lengths at other distances, of everybody's bytes: what read-ahead cannot guess. */
+/* Pieces of irregular lengths at irregular distances, of all ranks' bytes, which read-ahead cannot predict. */
 static void read_irregular(MPI_File f)
 {
     static unsigned char data[BLOCKS * 100];

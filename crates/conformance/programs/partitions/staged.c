@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     took[1] = MPI_Wtime() - start;
     MUST(MPI_Reduce(took, most, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
     if (me == 0) printf("writes %.6f s, close %.6f s\n", most[0], most[1]);
-    /* What was written is there. */
+    /* The written bytes can be read. */
     int32_t *found = zeroed((size_t)mine);
     MUST(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDONLY, MPI_INFO_NULL, &f));
     MUST(MPI_File_set_view(f, (MPI_Offset)me * PIECE, MPI_BYTE, type, "native", MPI_INFO_NULL));

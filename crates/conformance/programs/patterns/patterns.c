@@ -5,11 +5,11 @@
  * A SPEC such as strided:size=20,piece=64,op=split,mem=spread,calls=3,old=1,cut=1 becomes the file DIR/N (N
  * counts from 0): optionally with contents from before (old=1: all over, old=2: in its first half), written
  * collectively in `calls` accesses by the named operation, read back by the same, read by the neighbour, read
- * whole by everyone beyond its end, optionally cut and read again, and compared as the system sees it.
- * `host` first writes what each file has to be to DIR/N.expected, without MPI-IO. It leaves out what the MPI libraries' own MPI-IO gets wrong: reads beyond the end have wrong counts or
- * hang; several nonblocking collectives crash, so that they become blocking ones; memory that is walked
- * backwards is misread, so that it becomes flat; and specs with ours=1 are passed over, because holes between
- * what is written to a new file are left with stale memory.
+ * whole and beyond its end by all ranks, optionally truncated and read again, and compared without MPI.
+ * `host` first writes the expected bytes of each file to DIR/N.expected, without MPI-IO. It leaves out accesses that the MPI
+ * libraries' own MPI-IO gets wrong: reads beyond the end have wrong counts or hang; several nonblocking collectives crash, so
+ * they become blocking ones; memory in descending order is misread, so it becomes contiguous; and specs with ours=1 are
+ * skipped, because holes of a new file are left with stale memory.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -131,13 +131,13 @@ static MPI_Offset bytes_below(const struct part *p, MPI_Offset end)
     return n;
 }
 
-/* Reads what rank `who` has to read, in a file of `size` bytes, and verifies bytes and count. */
-static void read_part(const struct spec *s, const struct shape *shape, int who, MPI_File f,
+/* Reads the part of `rank` in a file of `size` bytes, and verifies bytes and count. */
+static void read_part(const struct spec *s, const struct shape *shape, int rank, MPI_File f,
                       const unsigned char *image, MPI_Offset size)
 {
     for (int stage = 0; stage < shape->stages; stage++) {
         struct part p;
-        shape->make(s, who, stage, 1, &p);
+        shape->make(s, rank, stage, 1, &p);
         struct memory m = new_memory(s->mem, p.unit, p.bytes / p.unit);
         look_through(f, &p);
         MPI_Offset got = move(s, 0, f, &p, &m), want = bytes_below(&p, size);
@@ -177,17 +177,17 @@ static void read_whole(MPI_File f, const unsigned char *image, MPI_Offset size)
     free(all);
 }
 
-/* What the file has to be: contents from before below `old_size`, zeros, and on top what all ranks write. */
+/* The expected file: contents from before below `old_size`, zeros, and on top what all ranks write. */
 static unsigned char *picture(const struct spec *s, const struct shape *shape, MPI_Offset *old_size,
                               MPI_Offset *size)
 {
     unsigned char *image = NULL;
     MPI_Offset end = 0;
     for (int pass = 0; pass < 2; pass++) {
-        for (int who = 0; who < ranks; who++) {
+        for (int rank = 0; rank < ranks; rank++) {
             for (int stage = 0; stage < shape->stages; stage++) {
                 struct part p;
-                shape->make(s, who, stage, 0, &p);
+                shape->make(s, rank, stage, 0, &p);
                 for (int r = 0; r < p.count; r++) {
                     MPI_Offset at = p.runs[r].at, upto = at + p.runs[r].len;
                     if (pass == 0) end = upto > end ? upto : end;

@@ -93,31 +93,31 @@ static void box(struct part *p, MPI_Offset base, int n, int *total, int *size, i
     set_filetype(p, base, type);
 }
 
-/* The share of rank `who` in `n` dimensions, in the standard's order of a Cartesian grid. */
-static void share(int who, int n, const int *total, int *size, int *start)
+/* The share of `rank` in `n` dimensions, in the standard's order of a Cartesian grid. */
+static void share(int rank, int n, const int *total, int *size, int *start)
 {
     int dims[3] = {0};
     MUST(MPI_Dims_create(ranks, n, dims));
     for (int d = n - 1; d >= 0; d--) {
-        int i = who % dims[d];
-        who /= dims[d];
+        int i = rank % dims[d];
+        rank /= dims[d];
         start[d] = cut_at(total[d], dims[d], i);
         size[d] = cut_at(total[d], dims[d], i + 1) - start[d];
     }
 }
 
 /* coll_perf: a block of a 3-D array of integers. */
-static void block3d(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void block3d(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     int total[3] = {s->size, s->size + 2, s->size + 5}, size[3], start[3];
     (void)stage, (void)reading;
     begin_part(p, 4);
-    share(who, 3, total, size, start);
+    share(rank, 3, total, size, start);
     box(p, 0, 3, total, size, start);
 }
 
 /* BTIO: on q*q ranks each has q cells, one in each of q slabs; three time steps follow each other. */
-static void tridiagonal(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void tridiagonal(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     enum { STEPS = 3, MOST = 8 };
     int q = 1, ones[MOST], total[3] = {s->size, s->size, s->size};
@@ -129,7 +129,7 @@ static void tridiagonal(const struct spec *s, int who, int stage, int reading, s
     begin_part(p, 40);
     for (int step = 0; step < STEPS; step++) {
         for (int c = 0; c < q; c++) {
-            int cell[3] = {c, (who / q + c) % q, (who % q + c) % q}, size[3], start[3];
+            int cell[3] = {c, (rank / q + c) % q, (rank % q + c) % q}, size[3], start[3];
             for (int d = 0; d < 3; d++) {
                 start[d] = cut_at(s->size, q, cell[d]);
                 size[d] = cut_at(s->size, q, cell[d] + 1) - start[d];
@@ -148,12 +148,12 @@ static void tridiagonal(const struct spec *s, int who, int stage, int reading, s
 /* FLASH: 24 variables, each an array of blocks of 4*4*4 values; the ranks have unequal numbers of blocks. */
 enum { FLASH_VARIABLES = 24, CELLS = 4 * 4 * 4 };
 
-static void flash(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void flash(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
-    int before = 0, all = 0, mine = s->size + who % 3;
+    int before = 0, all = 0, mine = s->size + rank % 3;
     (void)reading;
     for (int r = 0; r < ranks; r++) {
-        before += r < who ? s->size + r % 3 : 0;
+        before += r < rank ? s->size + r % 3 : 0;
         all += s->size + r % 3;
     }
     int total[2] = {all, CELLS}, size[2] = {mine, CELLS}, start[2] = {before, 0};
@@ -162,7 +162,7 @@ static void flash(const struct spec *s, int who, int stage, int reading, struct 
 }
 
 /* S3D: four arrays of doubles, of 11, 3, 1 and 1 values per point, cut in three dimensions. */
-static void s3d(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void s3d(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     static const int fourth[] = {11, 3, 1, 1};
     int total[4] = {fourth[stage], s->size, s->size + 1, s->size + 2}, size[4], start[4];
@@ -170,18 +170,18 @@ static void s3d(const struct spec *s, int who, int stage, int reading, struct pa
     (void)reading;
     for (int a = 0; a < stage; a++) base += (MPI_Offset)fourth[a] * total[1] * total[2] * total[3] * 8;
     begin_part(p, 8);
-    share(who, 3, total + 1, size + 1, start + 1);
+    share(rank, 3, total + 1, size + 1, start + 1);
     size[0] = total[0], start[0] = 0;
     box(p, base, 4, total, size, start);
 }
 
 /* MPI-Tile-IO: a wall of tiles; reads reach two elements into the neighbours' tiles. */
-static void tile(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void tile(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     int dims[2] = {0}, total[2], size[2], start[2], reach = reading ? 2 : 0;
     (void)stage;
     MUST(MPI_Dims_create(ranks, 2, dims));
-    int edge[2] = {s->size, s->size + 3}, mine[2] = {who / dims[1], who % dims[1]};
+    int edge[2] = {s->size, s->size + 3}, mine[2] = {rank / dims[1], rank % dims[1]};
     for (int d = 0; d < 2; d++) {
         total[d] = edge[d] * dims[d];
         start[d] = edge[d] * mine[d] - reach;
@@ -194,7 +194,7 @@ static void tile(const struct spec *s, int who, int stage, int reading, struct p
 }
 
 /* Blocks dealt out at random; each rank sees its own in the order of the file. */
-static void random_blocks(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void random_blocks(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     int n = s->size * ranks, mine = 0, *owner = zeroed(sizeof *owner * (size_t)n);
     MPI_Aint *at = zeroed(sizeof *at * (size_t)s->size);
@@ -209,7 +209,7 @@ static void random_blocks(const struct spec *s, int who, int stage, int reading,
         owner[i] = owner[k], owner[k] = held;
     }
     for (int i = 0; i < n; i++) {
-        if (owner[i] != who) continue;
+        if (owner[i] != rank) continue;
         at[mine++] = (MPI_Aint)i * s->piece;
         add_run(p, (MPI_Offset)i * s->piece, s->piece);
     }
@@ -230,10 +230,10 @@ static void tiled(struct part *p, const struct spec *s, MPI_Offset base, MPI_Off
 }
 
 /* Pieces in turn, as one large vector. */
-static void strided(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void strided(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     MPI_Datatype type;
-    MPI_Offset base = 3 + (MPI_Offset)who * s->piece, width = (MPI_Offset)ranks * s->piece;
+    MPI_Offset base = 3 + (MPI_Offset)rank * s->piece, width = (MPI_Offset)ranks * s->piece;
     (void)stage, (void)reading;
     begin_part(p, 1);
     for (int i = 0; i < s->size; i++) add_run(p, base + i * width, s->piece);
@@ -242,31 +242,31 @@ static void strided(const struct spec *s, int who, int stage, int reading, struc
 }
 
 /* Pieces in turn, as many small tiles. */
-static void tiles(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void tiles(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     (void)stage, (void)reading;
     begin_part(p, 1);
-    tiled(p, s, 5, (MPI_Offset)ranks * s->piece, (MPI_Offset)who * s->piece);
+    tiled(p, s, 5, (MPI_Offset)ranks * s->piece, (MPI_Offset)rank * s->piece);
 }
 
-/* As `tiles`, but two places of each tile belong to nobody. */
-static void holes(const struct spec *s, int who, int stage, int reading, struct part *p)
+/* As `tiles`, but no rank accesses two places of each tile. */
+static void holes(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     (void)stage, (void)reading;
     begin_part(p, 1);
-    tiled(p, s, 7, (MPI_Offset)(ranks + 2) * s->piece, (MPI_Offset)(who + (who >= ranks / 2)) * s->piece);
+    tiled(p, s, 7, (MPI_Offset)(ranks + 2) * s->piece, (MPI_Offset)(rank + (rank >= ranks / 2)) * s->piece);
 }
 
 /* Two ranks each write the same bytes, so that as many bytes come as a tile has, and half of it is a hole. */
-static void doubled(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void doubled(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     (void)stage, (void)reading;
     begin_part(p, 1);
-    tiled(p, s, 0, (MPI_Offset)ranks * s->piece, (MPI_Offset)(who / 2) * s->piece);
+    tiled(p, s, 0, (MPI_Offset)ranks * s->piece, (MPI_Offset)(rank / 2) * s->piece);
 }
 
 /* Irregular pieces, more of them on some ranks than on others, and none on every third. */
-static void uneven(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void uneven(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     int room = 7 * s->size, mine = 0, *len = zeroed(sizeof *len * (size_t)room);
     MPI_Aint *at = zeroed(sizeof *at * (size_t)room);
@@ -278,7 +278,7 @@ static void uneven(const struct spec *s, int who, int stage, int reading, struct
         for (int r = 0; r < ranks; r++) {
             int has = r % 3 == 2 ? 0 : (r * 5 + 3) % 7 * s->size;
             int length = i < has ? 1 + (i * 7 + r * 3) % s->piece : 0;
-            if (r == who && length > 0) {
+            if (r == rank && length > 0) {
                 at[mine] = (MPI_Aint)next, len[mine++] = length;
                 add_run(p, next, length);
             }
@@ -296,28 +296,28 @@ static void uneven(const struct spec *s, int who, int stage, int reading, struct
 }
 
 /* One rank writes all. */
-static void single(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void single(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     (void)stage, (void)reading;
     begin_part(p, 1);
-    if (who == ranks / 2) tiled(p, s, 2, (MPI_Offset)s->piece + 1, 0);
+    if (rank == ranks / 2) tiled(p, s, 2, (MPI_Offset)s->piece + 1, 0);
 }
 
 /* One long segment per rank, the last rank's first. */
-static void segments(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void segments(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     (void)stage, (void)reading;
     begin_part(p, 4);
-    p->displacement = (MPI_Offset)(ranks - 1 - who) * s->size * 4;
+    p->displacement = (MPI_Offset)(ranks - 1 - rank) * s->size * 4;
     add_run(p, p->displacement, (MPI_Offset)s->size * 4);
 }
 
 /* Pieces in turn at the beginning and far away. */
-static void far(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void far(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     MPI_Aint places[2] = {0, 9 << 20};
     MPI_Datatype near, type;
-    MPI_Offset base = (MPI_Offset)who * s->piece, width = (MPI_Offset)ranks * s->piece;
+    MPI_Offset base = (MPI_Offset)rank * s->piece, width = (MPI_Offset)ranks * s->piece;
     (void)stage, (void)reading;
     begin_part(p, 1);
     for (int g = 0; g < 2; g++)
@@ -329,21 +329,21 @@ static void far(const struct spec *s, int who, int stage, int reading, struct pa
 }
 
 /* One view for all ranks, three bytes of five; the ranks follow each other in it, for ordered access. */
-static void ordered(const struct spec *s, int who, int stage, int reading, struct part *p)
+static void ordered(const struct spec *s, int rank, int stage, int reading, struct part *p)
 {
     MPI_Datatype run, type;
     MPI_Offset from = 0, size = s->size;
     (void)stage, (void)reading;
     begin_part(p, 1);
-    for (int r = 0; r < who; r++) from += size + r;
-    for (MPI_Offset i = from; i < from + size + who; i++) add_run(p, 1 + i / 3 * 5 + i % 3, 1);
+    for (int r = 0; r < rank; r++) from += size + r;
+    for (MPI_Offset i = from; i < from + size + rank; i++) add_run(p, 1 + i / 3 * 5 + i % 3, 1);
     MUST(MPI_Type_contiguous(3, MPI_BYTE, &run));
     MUST(MPI_Type_create_resized(run, 0, 5, &type));
     MUST(MPI_Type_free(&run));
     set_filetype(p, 1, type);
 }
 
-typedef void shape_function(const struct spec *, int who, int stage, int reading, struct part *);
+typedef void shape_function(const struct spec *, int rank, int stage, int reading, struct part *);
 
 static const struct shape {
     const char *name;

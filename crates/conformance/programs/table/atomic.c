@@ -61,7 +61,7 @@ static void partial_overlap(void)
     MPI_File fh = open_all("partial", MPI_MODE_RDWR | MPI_MODE_CREATE);
     MPI_Datatype view = pieces(PIECE, 2 * PIECE);
     OK(MPI_File_set_atomicity(fh, 1));
-    /* Rank r begins 8 r bytes later: bytes [8 (ranks - 1), PIECE) of each tile are everybody's. */
+    /* Rank r begins 8 r bytes later: bytes [8 (ranks - 1), PIECE) of each tile are accessed by all ranks. */
     OK(MPI_File_set_view(fh, 8 * rank, MPI_BYTE, view, "native", MPI_INFO_NULL));
     memset(data, 'A' + rank, sizeof data);
     for (int round = 0; round < 40; round++) {

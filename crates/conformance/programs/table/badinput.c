@@ -1,5 +1,5 @@
-/* Bad input: whatever is wrong, every rank returns an error, nobody hangs, nothing aborts, and what was there
- * before stays as it was. Argument 2 chooses the world the program runs in:
+/* Bad input: every rank returns an error, none hangs, nothing aborts, and existing bytes stay as they were.
+ * Argument 2 chooses the environment of the program:
  *   plain     an ordinary directory
  *   agree     the same; failures of one rank in collective data access only
  *   full      a file system with 1 MiB left or less
@@ -103,7 +103,7 @@ static void unequal_arguments(void)
     SAME(file_size(fh), 40);
     OK(MPI_File_close(&fh));
     fh = open_all("file", MPI_MODE_RDWR);
-    /* What failed changed nothing. */
+    /* The failed calls changed nothing. */
     FAILS(MPI_File_set_view(fh, 4, MPI_INT, MPI_INT, at_fault() ? "none such" : "native", MPI_INFO_NULL));
     OK(MPI_File_read_at_all(fh, 12, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
     SAME(value, 3);
@@ -169,7 +169,7 @@ static void one_rank_fails_to_access(void)
     END_CLAUSE();
 }
 
-/* Forms that may not wait for other ranks in the call itself: the rank at fault hears of it, nobody hangs. */
+/* Forms that may not wait for other ranks in the call itself: the rank at fault gets an error, and none hangs. */
 static void one_rank_at_fault_later(void)
 {
     int value = 5, bad = at_fault(), code;
@@ -181,7 +181,7 @@ static void one_rank_at_fault_later(void)
     CHECK(!bad || class_of(code) == MPI_ERR_COUNT, "iread_at_all gave %s", class_name(code));
     if (code == MPI_SUCCESS)
         MPI_Wait(&request, &st);
-    code = MPI_File_sync(fh); /* those whose own arguments were good hear of it here, and so do all */
+    code = MPI_File_sync(fh); /* all ranks get the error here, also those whose own arguments were good */
     CHECK(class_of(code) == (ranks > 1 ? MPI_ERR_COUNT : MPI_SUCCESS), "sync gave %s", class_name(code));
     code = MPI_File_read_at_all_begin(fh, 0, &value, bad ? -1 : 1, MPI_INT);
     CHECK(!bad || class_of(code) == MPI_ERR_COUNT, "read_at_all_begin gave %s", class_name(code));
@@ -327,8 +327,8 @@ static void file_limit(void)
     END_CLAUSE();
 }
 
-/* Root makes `mine` (0600) and `all` (0644), then goes on with nobody's rights to files; its other rights it
- * keeps, for the host MPI's sake. */
+/* Root makes `mine` (0600) and `all` (0644), then continues with the file permissions of the user nobody; it keeps
+ * its other privileges, which the host MPI needs. */
 static void as_nobody(void)
 {
     MPI_File fh;

@@ -1,9 +1,9 @@
-/* What may happen to a process that has files open: argument 2 says what.
+/* Events in the life of a process that has files open: argument 2 names the event.
  *
  *   killed    every rank is killed right after a collective write has returned on all of them
  *   synced    the same after a sync
- *   leaves    every rank leaves by _exit after a sync, without finalizing MPI
- *   forks     a child that a rank forks tries the rank's file handles; the rank goes on as if nothing had happened
+ *   leaves    every rank ends by _exit after a sync, without finalizing MPI
+ *   forks     a child that a rank forks uses the rank's file handles; the rank continues as if nothing had happened
  *   execs     no descriptor of an open file is there in a program that a rank executes
  *   files     a rank may have no more descriptors
  *   memory    a rank may have no more memory
@@ -116,7 +116,7 @@ static void forks(void)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-        exit(as_a_child(fh, before)); /* with whatever is to be done at an exit */
+        exit(as_a_child(fh, before)); /* with all exit handlers */
     CHECK(child > 0, "cannot fork: %s", strerror(errno));
     CHECK(waitpid(child, &status, 0) == child, "no child");
     CHECK(WIFEXITED(status), "the child died by signal %d", WTERMSIG(status));

@@ -307,7 +307,7 @@ static void get_view_gives_datatypes(void)
         SAME(got[0], 4);
         SAME(got[1], 5);
     }
-    /* What comes back is committed and can make another view. */
+    /* The returned types are committed and can make another view. */
     OK(MPI_File_get_view(fh, &disp, &etype, &filetype, rep));
     OK(MPI_File_set_view(fh, 8, etype, filetype, rep, MPI_INFO_NULL));
     MPI_Type_free(&etype);

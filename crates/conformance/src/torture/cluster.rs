@@ -34,7 +34,7 @@ pub struct Cluster<'a> {
     pub run: PathBuf,
 }
 
-/// What a command of `pario` said.
+/// The output of a command of `pario`.
 #[derive(Debug)]
 pub struct Said {
     /// `None`: it did not end in time and was killed.
@@ -130,7 +130,7 @@ impl<'a> Cluster<'a> {
         Ok(said)
     }
 
-    /// Removes what it has in memory, as the end of the host does.
+    /// Removes its shared memory, as a crash of the host does.
     pub fn forget_memory(&self) {
         if !self.run.as_os_str().is_empty() {
             // It is not there if everything went well.
@@ -188,7 +188,7 @@ impl<'a> Cluster<'a> {
         true
     }
 
-    /// What the servers' logs say at their end.
+    /// The last lines of the servers' logs.
     pub fn logs(&self) -> String {
         let files = fs::read_dir(self.home().join("logs")).into_iter().flatten().flatten();
         let tail = |path: &Path| {
@@ -201,7 +201,7 @@ impl<'a> Cluster<'a> {
 }
 
 impl Drop for Cluster<'_> {
-    /// Whatever went wrong, no process and no memory stays.
+    /// No process and no shared memory stays, also after a failure.
     fn drop(&mut self) {
         while let processes @ [_, ..] = &ProcessHandle::with(MARK, &self.mark)[..] {
             let left: Vec<_> = processes.iter().filter(|process| !process.is_gone()).collect();

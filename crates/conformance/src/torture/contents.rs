@@ -20,13 +20,13 @@ pub struct Contents {
     events: Vec<Event>,
 }
 
-/// What changes a file.
+/// A change of a file.
 #[derive(Clone, Debug)]
 struct Event {
     change: Change,
     worker: u32,
     start: Nanos,
-    /// From then on it does not happen any more.
+    /// From then on it cannot take effect any more.
     end: Nanos,
     succeeded: bool,
     /// From then on the loss of a host does not lose it.
@@ -66,7 +66,7 @@ impl Change {
 }
 
 impl Event {
-    /// Whether it has happened for whoever begins to read at this time.
+    /// Whether it has happened for a read that begins at this time.
     fn is_definite(&self, read: Nanos, losses: &[Nanos]) -> bool {
         let lost = |loss: &Nanos| self.end < *loss && *loss < read && self.durable > *loss;
         self.succeeded && self.end < read && !losses.iter().any(lost)
@@ -101,9 +101,9 @@ fn spell(extents: &[(u64, u64)]) -> String {
     extents.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// What the judge has to know besides the calls.
+/// Times that the check needs besides the calls.
 pub struct Circumstances<'a> {
-    /// When what a dead worker was about to do is over at the latest.
+    /// The latest time at which a call of a killed worker can take effect.
     pub over: &'a dyn Fn(u32) -> Nanos,
 }
 
@@ -154,7 +154,7 @@ impl Contents {
         }
     }
 
-    /// Why this call's outcome cannot be; the number of bytes that were right otherwise.
+    /// The reason why the outcome of this call is impossible; otherwise the number of bytes that were right.
     pub fn judge(&self, call: &Call, losses: &[Nanos]) -> Result<u64, String> {
         let Some(end) = call.end else { return Ok(0) };
         let read = Read { contents: self, start: call.start, end, losses };

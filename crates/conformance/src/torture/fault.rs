@@ -1,4 +1,4 @@
-//! What is done to the processes and the storage while workers work, and between rounds.
+//! Faults of processes and storage, while workers work and between rounds.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub const KINDS: [(FaultKind, &str, &str); 7] = [
     (FaultKind::Lost, "lost", "stored files removed, shortened or changed after a down"),
 ];
 
-/// What happens while workers work.
+/// A fault while workers work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     KillServer {
@@ -73,11 +73,11 @@ pub enum Fault {
     },
 }
 
-/// What happens after the workers have ended.
+/// A fault after the workers have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Nothing,
-    /// After a down that succeeded nothing may be in memory alone.
+    /// All memory is lost after a successful `pario down`, which has stored everything.
     Down,
     /// The same where servers had been killed before.
     KillThenDown,

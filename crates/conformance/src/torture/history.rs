@@ -1,4 +1,4 @@
-//! What the workers did, when, and what came of it.
+//! The calls of the workers, with their times and outcomes.
 //!
 //! A worker writes a line to its own journal, a file outside of the partition, before each call (`B`, begin) and after
 //! it (`E`, end). The lines survive the worker's death, so a call that never returned is known as such. All times
@@ -88,7 +88,7 @@ pub enum How {
     Truncate,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,

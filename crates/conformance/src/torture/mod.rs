@@ -1,4 +1,4 @@
-//! Real processes, killed, stopped and starved, hundreds of times: `cargo xtask torture`.
+//! Kills, stops and starves real processes of a partition many times: `cargo xtask torture`.
 //!
 //! A [session](session) has a partition of a random shape. In each of its rounds some *workers*, which are processes
 //! of their own, use the crate `pario` and keep a [journal](history) of each call, before and after it, outside of the
@@ -33,7 +33,7 @@ use crate::{TmpfsMount, scratch};
 use session::Session;
 use tally::Tally;
 
-/// What is to be done.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct TortureOptions {
     /// No session begins after that.
@@ -46,9 +46,9 @@ pub struct TortureOptions {
     pub rounds: u32,
     /// Sessions at a time.
     pub jobs: usize,
-    /// What may happen.
+    /// The kinds of faults.
     pub faults: Vec<FaultKind>,
-    /// How often progress is told.
+    /// The interval of progress messages.
     pub every: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Default for TortureOptions {
     }
 }
 
-/// Tortures until the time is over. An error tells of the first violation; its directory is kept.
+/// Runs sessions until the time is over. An error describes the first violation, whose directory is kept.
 pub fn run(options: &TortureOptions, launch: LaunchWorker<'_>) -> Result<String, String> {
     let mut options = options.clone();
     if options.faults.contains(&FaultKind::Full) && !can_mount() {

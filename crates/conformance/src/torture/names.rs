@@ -30,7 +30,7 @@ impl Default for Names {
     }
 }
 
-/// What a call does to a state, or the error that it must return there.
+/// The state after a call, or the error that it must return in a state.
 fn apply(world: &World, op: &Op) -> Result<World, &'static str> {
     let mut next = world.clone();
     match op {
@@ -55,7 +55,7 @@ pub fn is_change(op: &Op) -> bool {
     matches!(op, Op::Create { .. } | Op::Rename { .. } | Op::Remove { .. })
 }
 
-/// What a new file holds.
+/// The content of a new file.
 pub fn content(number: u64) -> [u8; 16] {
     let mut bytes = [0x5a; 16];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -63,7 +63,7 @@ pub fn content(number: u64) -> [u8; 16] {
 }
 
 impl Names {
-    /// Takes a call in; why it cannot have had this outcome.
+    /// Applies a call; the reason if its outcome is impossible.
     pub fn take(&mut self, call: &Call, losses: &[Nanos]) -> Result<(), String> {
         let before = self.worlds.clone();
         match (&call.op, &call.outcome) {
@@ -80,7 +80,7 @@ impl Names {
             }
             (Op::List { .. }, Some(Outcome::Names(found))) => {
                 self.worlds.retain(|world| matches(world, found, call.start, losses));
-                // What the loss of a host has cost does not come back.
+                // Bytes that were lost with a host do not come back.
                 for (name, bytes) in found {
                     for entry in self.worlds.iter_mut().filter_map(|world| world.get_mut(name)) {
                         entry.filled &= bytes == &content(entry.number);
@@ -101,7 +101,7 @@ impl Names {
         Err(text)
     }
 
-    /// What is there now is on storage: the state that was seen last.
+    /// The last state that was seen is on storage now.
     pub fn settle(&mut self) {
         for world in &mut self.worlds {
             world.values_mut().for_each(|entry| entry.durable = 0);

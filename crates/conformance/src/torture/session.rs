@@ -27,10 +27,10 @@ pub(super) const LONGEST_CALL: Nanos = (FLUSH_DEADLINE.as_secs() * 2 + 12) * 1_0
 /// A worker that was told to end has ended after that.
 const LONGEST_END: Duration = Duration::from_secs(150);
 
-/// What a dead client had sent is done by the servers within that, if they run.
+/// Running servers complete the requests of a killed client within this time.
 const AFTERMATH: Nanos = 2_000_000_000;
 
-/// What is wrong, for people.
+/// A description of a violation.
 pub type Violation = String;
 
 /// A session.
@@ -55,7 +55,7 @@ pub(super) struct Running {
     pub task: Task,
 }
 
-/// What happened in a round.
+/// The events of a round.
 #[derive(Default)]
 pub(super) struct Round {
     pub until: Option<Instant>,
@@ -74,7 +74,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// When what a dead worker had begun is over.
+    /// The time after which no call of a killed worker takes effect.
     pub fn over(&self, worker: u32) -> Nanos {
         let Some(death) = self.deaths.get(&worker) else { return Nanos::MAX };
         let mut at = *death;
@@ -276,7 +276,7 @@ impl<'a> Session<'a> {
             return if left && status.signal().is_some() { self.start_worker(slot, false) } else { Ok(()) };
         }
         if self.round.until.is_some_and(|until| Instant::now() > until) && process.is_stopped() {
-            // It stopped itself, and nobody waited for that.
+            // It stopped itself, and no fault waited for that.
             process.go_on();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! How faults are done to a session.
+//! Executes faults on a session.
 
 use std::fs;
 use std::io::Write;
@@ -168,7 +168,7 @@ impl Session<'_> {
         fs::remove_file(&ballast).map_err(io)
     }
 
-    /// What happens after the workers have ended; all is up again then.
+    /// Executes a fault after the workers have ended, and brings everything up again.
     pub(super) fn end(&mut self, ending: Ending) -> Result<(), Violation> {
         ending.kind().into_iter().for_each(|kind| self.tally.fault(kind));
         self.note(&format!("ending: {ending:?}"));
@@ -197,12 +197,12 @@ impl Session<'_> {
                 self.round.losses.push(now());
             }
         }
-        // What is on storage has to be enough.
+        // Storage alone has to be enough.
         self.cluster.forget_memory();
         self.bring_up()
     }
 
-    /// Storage lies: nobody may be given wrong bytes, and all is well again when it tells the truth.
+    /// Damages stored files: no client may read wrong bytes, and everything can be read again once the files are restored.
     pub(super) fn lose_files(&mut self) -> Result<(), Violation> {
         self.down()?;
         let data: Vec<_> = (0..self.cluster.servers).map(|server| self.cluster.data(server)).collect();

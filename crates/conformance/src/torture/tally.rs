@@ -1,4 +1,4 @@
-//! What has been done so far, for people who wait.
+//! Counts of the operations and faults so far, for progress messages.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Storage that lies: one stored file is removed, shortened or changed while nobody uses it.
+//! Damaged storage: one stored file is removed, shortened or changed while no process uses it.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::dice::Dice;
 
-/// Copies of what servers had stored, to be put back.
+/// Copies of the servers' stored files, to be restored.
 pub struct Backup {
     copies: Vec<(PathBuf, PathBuf)>,
 }
@@ -36,7 +36,7 @@ impl Backup {
         Ok(Backup { copies })
     }
 
-    /// Puts everything back; a directory may be where storage is mounted.
+    /// Restores everything; a directory may be a mount point.
     pub fn restore(&self) -> io::Result<()> {
         for (to, copy) in &self.copies {
             for entry in fs::read_dir(to)? {
@@ -57,7 +57,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Does something to one of the files below a directory; what, or nothing if there is nothing to be harmed.
+/// Damages one of the files below a directory, and describes the damage; `None` if there is no file.
 pub fn harm(dir: &Path, dice: &mut Dice) -> io::Result<Option<String>> {
     let mut all = Vec::new();
     files(dir, &mut all)?;

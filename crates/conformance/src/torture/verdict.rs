@@ -72,7 +72,7 @@ impl Session<'_> {
         }
         self.names.iter_mut().for_each(|names| names.settle());
         for task in &self.round.tasks {
-            // What was judged is not needed any more.
+            // Checked calls are not needed any more.
             let _ = std::fs::remove_file(&task.journal);
             let _ = std::fs::remove_file(task.journal.with_extension("log"));
         }

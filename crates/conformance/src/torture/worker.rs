@@ -33,7 +33,7 @@ pub const LIMIT: u64 = 384 << 10;
 /// The longest read whose bytes get into the journal.
 const LONGEST_READ: u64 = 6000;
 
-/// What a worker has to do.
+/// The task of a worker.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// Its own number, of all workers of a session.
@@ -157,7 +157,7 @@ impl Open {
         }
     }
 
-    /// What is kept goes to the servers.
+    /// Flushes tier 1.
     fn flush(&self) -> pario::Result<()> {
         self.kept.as_ref().map_or(Ok(()), |kept| kept.flush())
     }
@@ -263,7 +263,7 @@ impl Worker {
 
     fn work(&mut self, partition: &Partition) {
         while Instant::now() < self.until {
-            // Not so many calls that nobody could judge them all.
+            // The check takes time for every call, so there are not too many.
             if self.dice.one_in(2) {
                 std::thread::sleep(Duration::from_micros(self.dice.below(4000)));
             }
@@ -382,7 +382,7 @@ impl Worker {
         });
     }
 
-    /// Mostly in this worker's own slice of the file, where nobody else hides its losses.
+    /// Mostly in this worker's own slice of the file, where no other worker overwrites lost bytes.
     fn place(&mut self, len: u64) -> u64 {
         let slice = LIMIT / self.task.slots as u64;
         match self.dice.one_in(4) {

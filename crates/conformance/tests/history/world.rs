@@ -72,7 +72,7 @@ impl World {
         World { file: Vec::new(), shared: 0, ranks: vec![seen; ranks] }
     }
 
-    /// What a rank must have written down.
+    /// The expected report of a rank.
     pub fn lines(&self, rank: usize) -> &[String] {
         &self.ranks[rank].lines
     }

@@ -17,7 +17,7 @@ use super::world::{Access, Memory, Pointer, World};
 pub struct Script {
     /// The lines for the program.
     pub text: String,
-    /// What the ranks must see, and the file at the end.
+    /// The expected reports of the ranks, and the file at the end.
     pub world: World,
 }
 
@@ -124,7 +124,7 @@ impl Writer {
         }
     }
 
-    /// What was written is seen by everyone.
+    /// All ranks see the written bytes.
     fn settle(&mut self) {
         if self.atomic {
             self.line(ALL, "barrier");

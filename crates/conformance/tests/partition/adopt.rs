@@ -1,4 +1,4 @@
-//! A partition is whole in its servers' directories: it can be registered again from there, whatever became of the registry.
+//! The directories of its servers hold all of a partition: `pario up --adopt` registers it again from them, also if the registry is lost.
 
 use std::fs;
 

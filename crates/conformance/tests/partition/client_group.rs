@@ -24,7 +24,7 @@ pub struct ClientGroup {
 
 struct Member {
     steps: Sender<Vec<Step>>,
-    /// What was wrong; empty at the end of each round if nothing was.
+    /// The violations; empty at the end of each round if there were none.
     said: Receiver<Result<(), String>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,7 +93,7 @@ impl Client {
         Client { partition, files: HashMap::new() }
     }
 
-    /// Does a step, and says if something is wrong with what came of it.
+    /// Executes a step; an error if its outcome is not the expected one.
     pub fn check(&mut self, Step { op, want }: Step) -> Result<(), String> {
         let begun = Instant::now();
         let done = self.act(&op);

@@ -86,7 +86,7 @@ fn killed_clients_leave_no_pins_sessions_or_open_files() {
         return child(&told);
     }
     try_seeds(&[31, 32], |dice| {
-        // Those who lost their connection may come again for as long as a request may take.
+        // A client that lost its connection may reconnect within the deadline of a request.
         let (stripe, more) = (dice.pick(&[4096, 64 << 10, 1 << 20]), "deadline = 2s\n".into());
         let site = Site::up(Shape { stripe, more, ..Shape::new(2) });
         let client = site.client();

@@ -1,4 +1,4 @@
-//! Writers of copies that are killed between two of them: who opens the file next finds all copies equal.
+//! Writers that are killed between two replicas: the next open makes all replicas equal.
 
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
@@ -47,7 +47,7 @@ fn start(site: &Site, seed: u64) -> Child {
     child
 }
 
-/// The file, for one who is at home with a server.
+/// Opens the file and prefers the replicas of a server.
 fn open(client: &Partition, home: u16) -> File {
     let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
     file.set_home(ServerId(home));

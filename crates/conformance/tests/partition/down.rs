@@ -1,5 +1,5 @@
-//! `pario down` means: everything that was acknowledged is on storage, or it says what is where. And what servers leave in
-//! memory is found, saved or removed.
+//! After `pario down` all acknowledged bytes are on storage, or it reports where they are. Pools that servers leave behind are
+//! found, stored or removed.
 
 use std::fs;
 use std::net::TcpListener;
@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a command that has to fail says.
+/// The message of a command that has to fail.
 #[track_caller]
 fn fails(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}{}", text(&output.stdout), text(&output.stderr));

@@ -37,7 +37,7 @@ fn a_full_disk_is_an_error_of_the_write_until_there_is_room() {
     if !site.mount(1, "12m") {
         return;
     }
-    // Room that somebody else takes and gives back.
+    // Room that another program takes and frees.
     let ballast = site.data(1).join("ballast");
     fs::write(&ballast, vec![1; 8 << 20]).expect("there is room");
     site.start();
@@ -67,7 +67,7 @@ fn a_full_disk_is_an_error_of_the_write_until_there_is_room() {
     expect_bytes(&late, &other);
     late.close().expect("everything is stored");
 
-    // Full again, by a file that nobody wants: removing it makes room.
+    // Full again, by a file whose removal frees room.
     let unwanted = create(&client, "/unwanted");
     assert_eq!(fill(&unwanted, &Dice::new(3).bytes(24 << 20)), Some(ErrorKind::NoSpace));
     drop(unwanted);
@@ -101,7 +101,7 @@ fn a_full_disk_is_an_error_of_the_write_and_not_of_the_close() {
     assert_eq!((error.kind(), error.errno()), (ErrorKind::NoSpace, 28), "{error}");
     let told = error.to_string();
     assert!(told.contains("server 0") && told.contains(&*site.data(0).to_string_lossy()), "{told}");
-    // What was accepted is stored.
+    // Accepted bytes are stored.
     let there = file.len().expect("it answers") as usize;
     file.close().expect("what was accepted can be stored");
     client.remove_file("/file").expect("removing takes no room");
@@ -131,7 +131,7 @@ fn names_survive_a_full_disk() {
     let name = |i: u32| format!("{i:0>240}");
     let made = |i: u32| client.create_dir(&format!("/{}", name(i))).map_err(|error| error.kind());
     let mut there: Vec<String> = vec!["before".into()];
-    // What still fits into the room that the journal has may work.
+    // Changes that fit into the room of the journal may succeed.
     let refused = (0..MOST_NAMES).find(|&i| {
         let outcome = made(i);
         match outcome {
@@ -185,7 +185,7 @@ fn a_read_only_disk_can_be_read_and_is_an_error_of_the_write() {
         assert_eq!(fill(&file, &other), Some(ErrorKind::ReadOnly));
         assert_eq!(file.close().map_err(|error| error.kind()), Err(ErrorKind::ReadOnly));
     }
-    // What cannot be stored is not given up either.
+    // Bytes that cannot be stored are not discarded either.
     let down = site.try_pario(&["down", "trial"]);
     let said = String::from_utf8_lossy(&down.stderr).into_owned();
     assert!(
@@ -202,7 +202,7 @@ fn a_read_only_disk_can_be_read_and_is_an_error_of_the_write() {
     expect_bytes(&open(&client, "/file"), &bytes);
 }
 
-/// What cannot be stored may fill the cache only so far that the rest can still be read.
+/// Dirty blocks that cannot be stored leave slots of the cache for reads.
 #[test]
 fn dirty_blocks_that_cannot_be_stored_leave_room_for_readers() {
     let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(1) });
@@ -218,7 +218,7 @@ fn dirty_blocks_that_cannot_be_stored_leave_room_for_readers() {
     let other = create(&client, "/other");
     assert_eq!(fill(&other, &bytes), Some(ErrorKind::NoSpace));
     expect_bytes(&file, &bytes);
-    // What waits for room has to be stored before its server may end.
+    // Bytes that wait for room have to be stored before their server may end.
     std::fs::remove_file(site.data(0).join("ballast")).expect("it is there");
 }
 
@@ -231,7 +231,7 @@ fn a_write_beyond_the_largest_file_is_an_error_of_the_writer() {
     let written = far.write_at(&[1], (i64::MAX - 1) as u64).and_then(|()| far.sync());
     assert!(written.is_err());
     assert_eq!(fill(&near, &[7; 1_000_000]), None, "other files are not concerned");
-    // Nobody hears of it any more.
+    // No handle reports the error any more.
     drop(far);
     client.remove_file("/far").expect("removing takes no room");
     soon("all there is can be stored", || client.sync().is_ok());

@@ -1,5 +1,5 @@
-//! A proxy between a client and a server, which can be cut, go dead, or make each of them seem to be of another version:
-//! a TCP port that passes everything on.
+//! A proxy between a client and a server: a TCP port that forwards everything. It can end connections, drop all bytes, or
+//! change the version in greetings.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use super::proxy;
 use super::site::Site;
 
-/// What passes.
+/// The traffic that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     All,
-    /// Nothing, and nobody is told.
+    /// Nothing, and both ends stay connected.
     Nothing,
     /// Connections break, and new ones do not come about.
     Cut,

@@ -1,4 +1,4 @@
-//! What servers may use: no time when there is nothing to do, and no more memory than they were given.
+//! Limits of servers: no CPU time when they are idle, and no more memory than configured.
 
 use std::time::Duration;
 

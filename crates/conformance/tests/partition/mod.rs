@@ -1,28 +1,28 @@
-//! The trials, and what they are made of: a [`site`] with a partition, a [`world`] that knows what is right, and
+//! Tests of partitions, and their fixtures: a [`site`] with a partition, a [`world`] as the model of its files, and
 //! groups of clients ([`client_group`]).
 
 mod adopt;
 mod client_group;
 mod clients;
-mod copies;
 mod divergent_replicas;
 mod down;
 mod faults;
 mod faulty_proxy;
-mod fence;
-mod full;
+mod full_storage;
 mod hosts;
-mod life;
+mod interrupted_copies;
 mod limits;
-mod lost;
-mod middle;
+mod lost_leases;
+mod lost_pools;
+mod message_proxy;
 mod model;
 mod name_space;
 mod order;
 mod proxy;
-mod retired;
+mod replicas;
+mod server_lifecycle;
 mod site;
-mod starts;
+mod starts_and_stops;
 mod step;
 mod tampering;
 mod tier1;
@@ -36,13 +36,13 @@ use std::time::Duration;
 use pario_conformance::dice::Dice;
 use pario_conformance::{dice, eventually, processes};
 
-/// For what has to come true soon, though nobody says when: fails if it does not within ten seconds.
+/// Waits for a condition, and fails if it does not hold within ten seconds.
 #[track_caller]
 fn soon(what: &str, is: impl FnMut() -> bool) {
     within(Duration::from_secs(10), what, is);
 }
 
-/// The same for what takes longer.
+/// The same with another limit.
 #[track_caller]
 fn within(limit: Duration, what: &str, is: impl FnMut() -> bool) {
     assert!(eventually(limit, is), "still not so: {what}");

@@ -111,15 +111,14 @@ fn clients_agree_with_the_model() {
         verify(&client);
         expect_no_orphans(&client);
         drop(client);
-        // What is there stays there.
+        // Everything is still there after a restart.
         site.stop();
         site.start();
         compare(&site.client(), &world);
     });
 }
 
-/// Kills a server now and then until it is told to end, and has it come back: by its supervisor, or by whoever
-/// calls `pario up`.
+/// Kills servers at random until `over`. Their supervisors restart them, or this function does by `pario up`.
 fn kill_now_and_then(site: &Site, mut dice: Dice, by_hand: bool, over: &AtomicBool) -> u32 {
     let mut deaths = vec![0; usize::from(site.shape().servers)];
     while !over.load(Ordering::Acquire) {

@@ -1,4 +1,4 @@
-//! A name space of which files are lost or damaged: the partition does not come up without it, and says what to do.
+//! A name space with lost or damaged files: `pario up` fails without it, and its message says what to do.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn write(client: &Partition, path: &str) {
     file.write_at(&[7; 100_000], 0).and_then(|()| file.close()).expect("all servers are up");
 }
 
-/// What `pario up` says when it does not work.
+/// The message of a `pario up` that fails.
 #[track_caller]
 fn refused(site: &Site) -> String {
     let output = site.try_pario(&["up", &site.file().to_string_lossy()]);

@@ -1,5 +1,5 @@
-//! Files whose bytes lie in storage in the order of their first use: they are the same file for everybody, and who follows the
-//! order goes through each server's storage from front to back.
+//! Files whose blocks are stored in the order of their first use: all clients read the same bytes, and an access in that
+//! order reads the storage of each server sequentially.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,7 +13,7 @@ use super::try_seeds;
 
 const BLOCK: u64 = 4096;
 
-/// What every word of a file has besides its number, so that none looks like what nobody wrote.
+/// A mark in every word of a file besides its number, so that no word looks like one that was never written.
 const MARK: u64 = 0x5afe << 48;
 
 /// Bytes of which every word tells where in the file it belongs.
@@ -21,7 +21,7 @@ fn telling(len: u64) -> Vec<u8> {
     (0..len / 8).flat_map(|word| (MARK | word).to_le_bytes()).collect()
 }
 
-/// Some bytes of a file, and who keeps them.
+/// Some bytes of a file, and the servers of their replicas.
 struct Chunk {
     range: Range<u64>,
     holders: Vec<u16>,
@@ -90,7 +90,7 @@ fn expect_bytes(site: &Site, path: &str, bytes: &[u8]) {
     fs::remove_file(copy).expect("it is ours");
 }
 
-/// Chunks of all lengths with and without gaps, kept by one, several or nobody.
+/// Chunks of all lengths with and without gaps, with one replica, several or none.
 fn any_chunks(dice: &mut Dice, servers: u16) -> Vec<Chunk> {
     let mut at = 0;
     let chunk = |_| {

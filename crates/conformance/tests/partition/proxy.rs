@@ -1,4 +1,5 @@
-//! A TCP port before the first server of a site: what [`faulty_proxy`](super::faulty_proxy) and [`middle`](super::middle) pass on differently.
+//! A TCP port before the first server of a site: the basis of
+//! [`faulty_proxy`](super::faulty_proxy) and [`message_proxy`](super::message_proxy).
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 

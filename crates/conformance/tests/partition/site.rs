@@ -26,7 +26,7 @@ const NAME: &str = "trial";
 /// How long clients wait in trials: far longer than a server takes to come back.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What a partition is made of.
+/// The shape of a partition.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub servers: u16,
@@ -44,14 +44,14 @@ impl Shape {
     }
 }
 
-/// A partition, up until this is dropped; whoever drops it finds out if something was left.
+/// A partition that is up until this value is dropped; the drop fails if something was left behind.
 pub struct Site {
     /// Goes before the directory that it is in.
     mounts: Vec<TmpfsMount>,
     dir: Scratch,
     mark: String,
     shape: Shape,
-    /// What stands before commands: the way to where they run.
+    /// The prefix of commands, which runs them on their host.
     pub prefix: Vec<String>,
     /// The program that starts servers on other nodes.
     pub ssh: Option<PathBuf>,
@@ -216,7 +216,7 @@ impl Site {
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 
-    /// What is still there after a while: the last process of a server ends right after it has answered.
+    /// Processes and files that are still there after a while: the last process of a server ends right after it has answered.
     fn left_in_the_end(&self, entry: &Entry) -> Vec<String> {
         let mut left = Vec::new();
         let _ = eventually(Duration::from_secs(5), || {
@@ -243,7 +243,7 @@ impl Site {
         ProcessHandle::with(MARK, &self.mark)
     }
 
-    /// The processes that are servers, of whatever number.
+    /// All server processes.
     pub fn server_processes(&self) -> Vec<ProcessHandle> {
         let is_server = |process: &ProcessHandle| process.command().ends_with("serve --part server");
         self.processes().into_iter().filter(is_server).collect()
@@ -303,7 +303,7 @@ impl Site {
         connect(&self.home(), Route::Far).expect("the partition is up")
     }
 
-    /// What the servers have to say, for whom a test has failed: the last lines of each.
+    /// Prints the last lines of each server's log when a test has failed.
     fn logs(&self) -> String {
         let files = fs::read_dir(self.home().join("logs")).into_iter().flatten().flatten();
         let log = |path: PathBuf| {
@@ -384,7 +384,7 @@ impl Drop for Site {
         let Ok(entry) = self.registry().get(NAME) else { return };
         let down = self.try_pario(&["down", NAME, "--force", "--timeout", "20"]);
         let left = self.left_in_the_end(&entry);
-        // Whatever went wrong, nothing stays.
+        // Nothing stays, also after a failure.
         self.kill_all();
         let _ = fs::remove_dir_all(run_directory(&entry));
         if std::thread::panicking() {

@@ -1,4 +1,4 @@
-//! What clients do, and what must come of it.
+//! Operations of clients, and their expected outcomes.
 
 use pario_types::ErrorKind;
 
@@ -8,7 +8,7 @@ pub type Handle = usize;
 /// How many bytes, one after the other, which servers are to keep in a new file; the rest is striped.
 pub type Extents = Vec<(u64, Vec<u16>)>;
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 pub enum Op {
     Open { handle: Handle, path: String, how: How, stripe: u64, count: u16, extents: Extents },
@@ -49,7 +49,7 @@ pub struct Comb {
     pub count: usize,
 }
 
-/// What comes of it.
+/// Its outcome.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -60,7 +60,7 @@ pub enum Outcome {
     Names(Vec<(String, bool)>),
 }
 
-/// What must come of it.
+/// Its expected outcome.
 #[derive(Clone, Debug)]
 pub enum Want {
     Exactly(Outcome),

@@ -1,5 +1,5 @@
-//! Somebody on the path between a client and a server changes, drops, repeats, moves, cuts and makes up what they say.
-//! Nothing wrong is ever read or stored; connections are given up and made anew.
+//! An attacker between a client and a server changes, drops, repeats, reorders, shortens and forges messages. No wrong byte is
+//! ever read or stored; connections end and are made anew.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use pario_wire::MAX_RECORD;
 use pario_wire::greeting::{Hello, PREFIX, Role};
 
 use super::dice::Dice;
-use super::middle::{GREETINGS, Message, Middle, Passed, Way};
+use super::message_proxy::{Direction, Forwarded, GREETINGS, Message, MessageProxy};
 use super::site::{Shape, Site};
 use super::try_seeds;
 
@@ -23,9 +23,9 @@ fn site(encryption: &str) -> Site {
     Site::up(Shape { more: format!("encryption = {encryption}\n"), ..Shape::new(1) })
 }
 
-/// A client whose messages go by the one in the middle. It gives up early: many of them get lost.
-fn client(site: &Site, middle: &Middle) -> Partition {
-    let (entry, secret, port) = (site.entry(), site.secret(), middle.port());
+/// A client whose messages go through the proxy. Its deadline is short, because many of them get lost.
+fn client(site: &Site, proxy: &MessageProxy) -> Partition {
+    let (entry, secret, port) = (site.entry(), site.secret(), proxy.port());
     let resolve = move || {
         let mut target = Target::of_entry(&entry, secret.clone())?;
         target.servers = vec![vec![Address::Tcp("127.0.0.1".into(), port)]];
@@ -40,21 +40,21 @@ fn open(client: &Partition) -> File {
     client.open("/file", options.read(true).write(true).create(true)).expect("it can be opened")
 }
 
-/// One who does something to some records, anything that can be done without the keys.
+/// An attacker on the network that changes some records in every way that needs no keys.
 struct Attacker {
     dice: Dice,
-    /// Records of both ways of all connections.
+    /// Records of both directions of all connections.
     seen: Vec<Vec<u8>>,
-    held: HashMap<(u64, Way), Vec<u8>>,
+    held: HashMap<(u64, Direction), Vec<u8>>,
     attacks: Arc<AtomicU64>,
 }
 
 impl Attacker {
-    fn meddle(&mut self, Message { connection, way, number, bytes }: Message) -> Passed {
+    fn filter(&mut self, Message { connection, direction, number, bytes }: Message) -> Forwarded {
         if number < GREETINGS {
             return bytes.into();
         }
-        if let Some(earlier) = self.held.remove(&(connection, way)) {
+        if let Some(earlier) = self.held.remove(&(connection, direction)) {
             return [bytes, earlier].concat().into();
         }
         if self.seen.len() < 64 {
@@ -68,10 +68,10 @@ impl Attacker {
             return bytes.into();
         }
         self.attacks.fetch_add(1, Ordering::Relaxed);
-        self.attack(connection, way, bytes)
+        self.attack(connection, direction, bytes)
     }
 
-    fn attack(&mut self, connection: u64, way: Way, mut bytes: Vec<u8>) -> Passed {
+    fn attack(&mut self, connection: u64, direction: Direction, mut bytes: Vec<u8>) -> Forwarded {
         let other = self.seen[self.dice.index(self.seen.len())].clone();
         match self.dice.below(9) {
             0 | 1 => {
@@ -81,15 +81,15 @@ impl Attacker {
             2 => bytes.clear(),
             3 => bytes.extend_from_within(..),
             4 => {
-                self.held.insert((connection, way), bytes);
+                self.held.insert((connection, direction), bytes);
                 return Vec::new().into();
             }
             5 => {
                 bytes.truncate(self.dice.index(bytes.len()));
-                return Passed { bytes, closes: true };
+                return Forwarded { bytes, closes: true };
             }
             6 => bytes.truncate(self.dice.index(bytes.len())),
-            // Of this connection or another, of this way or the other.
+            // Of this connection or another, of this direction or the other.
             7 => bytes = other,
             _ => bytes.splice(0..0, other).for_each(drop),
         }
@@ -117,14 +117,14 @@ fn tampering_on_the_network_never_changes_bytes_read_or_stored() {
     for (encryption, seeds) in [("off", [71]), ("on", [72])] {
         try_seeds(&seeds, |dice| {
             let site = site(encryption);
-            let middle = Middle::before(&site);
-            let client = client(&site, &middle);
+            let proxy = MessageProxy::before(&site);
+            let client = client(&site, &proxy);
             let file = open(&client);
             let attacks = Arc::new(AtomicU64::new(0));
             let (seen, held) = (Vec::new(), HashMap::new());
             let dice_of_attacker = Dice::new(dice.next());
             let mut attacker = Attacker { dice: dice_of_attacker, seen, held, attacks: Arc::clone(&attacks) };
-            middle.set(move |message| attacker.meddle(message));
+            proxy.set(move |message| attacker.filter(message));
             let mut model = vec![0; 2 << 20];
             let until = Instant::now() + Duration::from_secs(4);
             let honest = site.client();
@@ -143,7 +143,7 @@ fn tampering_on_the_network_never_changes_bytes_read_or_stored() {
                     assert!(back[..read] == model[at..at + read], "something else was read");
                 }
             }
-            middle.set(|message| message.bytes.into());
+            proxy.set(|message| message.bytes.into());
             file.sync().expect("nobody meddles any more");
             let mut back = vec![0; model.len()];
             let read = open(&honest).read_at(&mut back, 0).expect("it can be read");
@@ -162,12 +162,12 @@ fn a_forged_payload_never_reaches_a_block() {
     const LEN: usize = 1 << 20;
     let (old, new, forged) = (vec![1; LEN], vec![2; LEN], 0x55);
     let site = site("off");
-    let middle = Middle::before(&site);
-    let (victim, honest) = (client(&site, &middle), site.client());
+    let proxy = MessageProxy::before(&site);
+    let (victim, honest) = (client(&site, &proxy), site.client());
     let (writer, reader) = (open(&victim), open(&honest));
     reader.write_at(&old, 0).expect("it can be written");
-    middle.set(move |mut message: Message| {
-        if message.way == Way::ToServer && message.bytes.len() > MAX_RECORD / 2 {
+    proxy.set(move |mut message: Message| {
+        if message.direction == Direction::ToServer && message.bytes.len() > MAX_RECORD / 2 {
             let half = message.bytes.len() / 2;
             message.bytes[half..half + 1000].fill(forged);
         }
@@ -178,7 +178,7 @@ fn a_forged_payload_never_reaches_a_block() {
     let mut back = vec![0; LEN];
     reader.read_exact_at(&mut back, 0).expect("it can be read");
     assert!(back.iter().all(|byte| [1, 2].contains(byte)), "forged bytes are in the file");
-    middle.set(|message| message.bytes.into());
+    proxy.set(|message| message.bytes.into());
     writer.write_at(&new, 0).expect("nobody meddles any more");
     reader.read_exact_at(&mut back, 0).expect("it can be read");
     assert!(back == new);
@@ -189,7 +189,7 @@ fn a_tampered_handshake_is_refused() {
     try_seeds(&[75], |dice| {
         for encryption in ["off", "on"] {
             let site = site(encryption);
-            let middle = Middle::before(&site);
+            let proxy = MessageProxy::before(&site);
             let hello = Hello {
                 partition: site.entry().id,
                 server: SERVER,
@@ -199,21 +199,24 @@ fn a_tampered_handshake_is_refused() {
                 role: Role::Client,
                 resume_ledger: None,
             };
-            let address = Address::Tcp("127.0.0.1".into(), middle.port());
+            let address = Address::Tcp("127.0.0.1".into(), proxy.port());
             let connect = |secs| {
                 let deadline = Instant::now() + Duration::from_secs(secs);
                 Connection::connect(&address, &SocketOptions::default(), &hello, &site.secret(), deadline)
             };
             connect(10).expect("nobody meddles yet");
-            for (way, number) in
-                [(Way::ToServer, 0), (Way::ToClient, 0), (Way::ToServer, 1), (Way::ToClient, 1)]
-            {
+            for (direction, number) in [
+                (Direction::ToServer, 0),
+                (Direction::ToClient, 0),
+                (Direction::ToServer, 1),
+                (Direction::ToClient, 1),
+            ] {
                 // The protection that the server announces is behind its nonce.
                 for trial in 0..13 {
                     let (place, bit) = (dice.index(1000), dice.below(8));
                     let place = if trial == 0 { PREFIX + 32 } else { place };
-                    middle.set(move |mut message: Message| {
-                        if (message.way, message.number) == (way, number) {
+                    proxy.set(move |mut message: Message| {
+                        if (message.direction, message.number) == (direction, number) {
                             let at = place % message.bytes.len();
                             // A length that grows only makes them wait.
                             let at = if (8..PREFIX).contains(&at) { 0 } else { at };
@@ -223,14 +226,16 @@ fn a_tampered_handshake_is_refused() {
                     });
                     let error = match connect(10) {
                         Ok(_) => {
-                            panic!("let in, though bit {bit} of byte {place} of {way:?} {number} is wrong")
+                            panic!(
+                                "let in, though bit {bit} of byte {place} of {direction:?} {number} is wrong"
+                            )
                         }
                         Err(error) => error,
                     };
                     assert_eq!(error.to_string().lines().count(), 1, "{error}");
                 }
             }
-            middle.set(|message| message.bytes.into());
+            proxy.set(|message| message.bytes.into());
             connect(10).expect("nobody meddles any more");
         }
     });
@@ -241,14 +246,14 @@ fn encryption_hides_payloads() {
     let secret = b"what nobody else is to know";
     for (encryption, hidden) in [("on", true), ("off", false)] {
         let site = site(encryption);
-        let middle = Middle::before(&site);
+        let proxy = MessageProxy::before(&site);
         let overheard = Arc::new(Mutex::new(Vec::new()));
         let ear = Arc::clone(&overheard);
-        middle.set(move |message: Message| {
+        proxy.set(move |message: Message| {
             ear.lock().expect("nobody panics with it").extend_from_slice(&message.bytes);
             message.bytes.into()
         });
-        let client = client(&site, &middle);
+        let client = client(&site, &proxy);
         let file = open(&client);
         file.write_at(secret, 0).expect("it can be written");
         let mut back = [0; 27];

@@ -1,4 +1,4 @@
-//! Tier 1 with real servers: programs that keep blocks in their own memory, and others who use the same file.
+//! Tier 1 with real servers: programs that cache blocks in their own memory, and others that use the same file.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -77,8 +77,7 @@ fn a_truncation_recalls_leases_of_another_program_without_loss() {
     assert!(bytes[..150_000].iter().all(|byte| *byte == 7));
 }
 
-/// Two processes of one team, whose blocks alternate, another team and two processes outside of both, in turn: everybody reads what was
-/// written last.
+/// Two processes of one team, whose blocks alternate, another team, and two processes without a team take turns.
 #[test]
 fn every_client_reads_the_last_write() {
     // Blocks of tier 1 are smaller than those of servers, the same, or several stripes.
@@ -138,7 +137,7 @@ fn tell_the_last(site: &Site, own: u64, dice: &mut Dice) {
     assert!(bytes == model);
 }
 
-/// All at the same time: who counts up holds what it reads until it has written.
+/// All processes at the same time: each holds a range from the read to the write of its increment.
 #[test]
 fn concurrent_increments_under_leases_add_up() {
     const ROUNDS: u64 = 60;
@@ -233,7 +232,7 @@ fn two_teams_that_request_each_others_leases_get_them() {
 /// How another start of this program gets in, to be stopped.
 const STOPPED: &str = "PARIO_TEST_STOPPED";
 
-/// What the process does that is stopped: it keeps what it has written to two blocks, and says what becomes of it.
+/// The work of the process that is stopped: it caches its writes to two blocks, and reports the outcome of the flush.
 fn a_process_that_is_stopped(route: &str) {
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
     let route = if route == "far" { Route::Far } else { Route::Local };
@@ -252,8 +251,8 @@ fn a_process_that_is_stopped(route: &str) {
     println!("closed");
 }
 
-/// A process that does not run cannot give up what others want. They go on without it, and what it still had does not
-/// appear later; it hears of that.
+/// A process that does not run cannot give up its lease. The server revokes it, the dirty bytes of the process are never
+/// stored, and the process gets an error.
 #[test]
 fn a_process_stopped_too_long_overwrites_nothing() {
     if let Ok(route) = std::env::var(STOPPED) {
@@ -289,7 +288,7 @@ fn a_process_stopped_too_long_overwrites_nothing() {
     }
 }
 
-/// Nobody is there to take the blocks: the writer hears of it, and when they are back nothing is missing.
+/// The servers are down: the writer gets an error, and when they are back nothing is missing.
 #[test]
 fn unreachable_servers_are_an_error_of_the_writer() {
     let site = Site::up(Shape::new(2));
@@ -347,7 +346,7 @@ fn a_full_disk_is_an_error_of_the_flush_until_there_is_room() {
     kept.close(false).and_then(|()| file.close()).expect("nothing is missing");
 }
 
-/// Blocks that stayed after a close serve the next use, until somebody else writes the file or cuts it.
+/// Blocks that stay cached after a close serve the next open, until another program writes or truncates the file.
 #[test]
 fn clean_blocks_stay_cached_until_they_are_recalled() {
     let site = Site::up(Shape::new(2));

@@ -1,4 +1,4 @@
-//! Truncations whose client is killed in their middle, or is told that they failed: nothing that is written afterwards is lost.
+//! Truncations whose client is killed or gets an error: no later write is lost.
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};

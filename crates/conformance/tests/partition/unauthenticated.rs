@@ -1,5 +1,4 @@
-//! Connections of people who should not be there, or who say what nobody can understand: they are sent away, and
-//! clients do not notice.
+//! Connections without permission, or with invalid messages: the server ends them, and clients do not notice.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -111,7 +110,7 @@ fn unauthenticated_connections_are_refused_and_counted() {
                 let before = refused();
                 let got = Connection::connect(&route, &SocketOptions::default(), hello, secret, deadline());
                 assert_eq!(got.map(|_| ()).map_err(|error| error.kind()), Err(*kind), "{hello:?}");
-                // With a wrong secret it is the client who finds the server out, and goes.
+                // With a wrong secret the client detects that and disconnects, so the server does not count it.
                 soon("it is counted", || refused() > before || *kind == ErrorKind::Access);
             }
         }
@@ -163,7 +162,7 @@ impl TimeOut for UnixStream {
     }
 }
 
-/// Many who connect and say little or nothing keep nobody out, and are sent away after a while.
+/// Many connections that send little or nothing do not exclude clients, and are ended after a while.
 #[test]
 fn slow_handshakes_are_ended() {
     let site = Site::up(Shape::new(1));
@@ -270,7 +269,7 @@ fn get_in(site: &Site, secret: &Secret, client: u128) -> (TcpStream, RecordSeale
     (stream, agreed.session_keys(secret).ends(Side::Client).0)
 }
 
-/// Somebody who knows the secret sends frames that were right once, with some bytes changed, cut short, or with lengths that are none.
+/// Changes bytes of a valid frame, shortens it, or gives it an invalid length, as a client with the secret could.
 fn spoil(frame: &mut Vec<u8>, dice: &mut Dice) {
     match dice.below(6) {
         0 => {}
@@ -327,7 +326,7 @@ fn no_message_ends_a_server() {
             })
         });
         assert!(client.status(SERVER).expect("it answers").traffic.refused > 0);
-        // What was written to files that never were, where no storage could hold it.
+        // Bytes of files that do not exist, at offsets that no storage can hold.
         for server in site.servers() {
             client.remove_parts(server, (100..103).map(FileId).collect()).expect("nobody uses them");
         }

@@ -1,4 +1,4 @@
-//! What accesses through a view cost a client of another host.
+//! The number of messages of accesses through a view, for a client of another host.
 
 use pario::{File, Offset, OpenOptions, Partition, Pos, view};
 
@@ -42,7 +42,7 @@ fn an_access_through_a_view_is_one_message_per_server() {
         again.read_view(&pieces(), Pos(round), &mut back).expect("it is there");
         assert!(back == bytes, "to others as well");
     }
-    // Another client sends the view once more, and nobody minds that a server comes back without it.
+    // Another client sends the view once more, and a restarted server that does not have it gets it again.
     let other = open(&site.far_client());
     let expected = std::mem::take(&mut back);
     for server in site.servers() {
@@ -55,7 +55,7 @@ fn an_access_through_a_view_is_one_message_per_server() {
     }
 }
 
-/// The first asks for all; whoever comes after it finds the blocks by the pool's directory.
+/// The first client requests all blocks; later ones find them in the directory of the pool.
 #[test]
 fn clients_of_a_host_find_blocks_that_another_client_requested() {
     let site = Site::up(Shape::new(2));

@@ -1,4 +1,4 @@
-//! What is right: directories and files as plain maps and flat bytes, from which come steps with the results that
+//! The model: directories and files as plain maps and flat bytes, which generates steps with the results that
 //! they must have.
 //!
 //! Operations come in rounds. Within a round every directory belongs to one client, or to all: then its names
@@ -47,7 +47,7 @@ struct Open {
     writes: bool,
 }
 
-/// What clients may do with the files of a directory in a round.
+/// The operations that clients may do with the files of a directory in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// One client, everything.
@@ -86,7 +86,7 @@ impl World {
         self.directories.iter().map(one).collect()
     }
 
-    /// What each client is to do in a round of about `steps` steps each.
+    /// The steps of each client in a round, about `steps` each.
     pub fn round(&mut self, dice: &mut Dice, steps: usize) -> Vec<Vec<Step>> {
         let clients = self.open.len();
         let rule = |dice: &mut Dice| match dice.below(6) {
@@ -100,7 +100,7 @@ impl World {
             directory.entries.values().flatten().for_each(|&file| of_files[file] = *rule);
         }
         for (file, of_file) in of_files.iter_mut().enumerate() {
-            // Without a name: whoever has it open, one of them.
+            // A file without a name: one of the clients that have it open uses it.
             let named = self.directories.iter().any(|d| d.entries.values().any(|f| *f == Some(file)));
             if !named {
                 *of_file = Rule::Own(dice.index(clients));
@@ -121,7 +121,7 @@ impl World {
             for _ in 0..steps {
                 turn.step();
             }
-            // Files that were made in this turn are nobody else's in this round.
+            // Files that this client creates belong to it alone in this round.
             let (made, steps) = (turn.of_files.len() - of_files.len(), turn.steps);
             of_files.extend(vec![Rule::Own(client); made]);
             lengths.resize(of_files.len(), 0);
@@ -130,7 +130,7 @@ impl World {
         round
     }
 
-    /// What closes all that is open.
+    /// Steps that close all open files.
     pub fn farewell(&mut self) -> Vec<Vec<Step>> {
         let close = |handle| Step { op: Op::Close { handle }, want: Want::Exactly(Outcome::Done) };
         self.open.iter_mut().map(|open| std::mem::take(open).into_keys().map(close).collect()).collect()
@@ -345,7 +345,7 @@ impl Turn<'_> {
     /// Asks about names.
     fn look(&mut self) {
         let directory = self.dice.index(self.rules.len());
-        // Names of shared directories stay as they are, so that everybody knows them.
+        // Names in shared directories do not change, so that all clients know them.
         if matches!(self.rules[directory], Rule::Own(client) if client != self.client) {
             return;
         }

@@ -49,7 +49,7 @@ pub struct SimulatedState {
     pub reported_losses: u32,
     /// Mailboxes cannot be attached.
     pub mute: bool,
-    /// They can, but not now.
+    /// Attaching a mailbox waits while this is set.
     pub late: bool,
     /// The time for which a reply confirms the leases.
     pub good: Option<Duration>,

@@ -1,5 +1,5 @@
-//! Beginnings and ends: of several starters one starts, a killed starter is no obstacle, and after `pario down`
-//! there is nothing but the data.
+//! Starting and stopping: one of several concurrent `pario up` starts the servers, a killed one does not prevent the next, and
+//! after `pario down` only the data is left.
 
 use std::fs;
 use std::process::Stdio;
@@ -97,7 +97,7 @@ fn concurrent_ups_start_one_set_of_servers() {
     }
 }
 
-/// Kills starters at all moments, each time followed by one that is not; `up` has it bring the partition up.
+/// Kills `pario up` at random moments; after each one `up` brings the partition up.
 fn starters_are_killed(up: impl Fn(&Site)) {
     let site = Site::new(Shape::new(3));
     let mut dice = Dice::new(41);
@@ -162,7 +162,7 @@ fn up_restarts_servers_whose_supervisor_is_slow() {
     site.expect_there("/file", &bytes);
 }
 
-/// Both were killed, so nobody is left to bring the server back; what it had not stored is still in memory.
+/// Both were killed, so no process restarts the server; its dirty blocks are still in the pool.
 #[test]
 fn a_server_and_its_supervisor_may_die_together() {
     let site = Site::up(Shape { cache: 16 << 20, more: "high_water = 100%\n".into(), ..Shape::new(2) });

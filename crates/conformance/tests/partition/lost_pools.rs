@@ -1,5 +1,5 @@
-//! Pools that are lost: of a machine that was started again, and cut short by another program. Nobody is told that what
-//! was in them is stored, and everything else goes on.
+//! Pools that are lost with the memory of a rebooted machine, or shortened by another program. No sync of their writes succeeds,
+//! and other files stay usable.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -33,8 +33,8 @@ fn begun(site: &Site) -> (Partition, File) {
     (client, file)
 }
 
-/// What a client that wrote to the lost pool hears, and what others find: each block as it was synced or as it was written
-/// last, and the latter all over if that is said to be synced.
+/// Checks the error of a client that wrote to the lost pool, and the bytes that others read: each block as it was synced or as
+/// it was written last, and all of them as written last if the sync succeeded.
 fn is_told_or_stored(site: &Site, file: &File) -> bool {
     let told = file.sync();
     if let Err(error) = &told {

@@ -1,4 +1,4 @@
-//! What the tests of plain files do, done on partitions: the clauses of the standard, random histories, programs in C and
+//! The tests of plain files on partitions: the clauses of the standard, random histories, programs in C and
 //! Fortran and through HDF5, PnetCDF and Python. The programs know nothing of it: `PARIO_MOUNT` names the directory
 //! that their files would be in.
 //!

@@ -1,4 +1,4 @@
-//! What may happen to a process that has files open: it is killed, leaves without goodbye, forks, executes another program,
+//! Events in the life of a process that has files open: it is killed, exits without closing them, forks, executes another program,
 //! may have no more descriptors or memory, closes the library. On plain files and partitions, on both MPIs.
 
 mod table;
@@ -22,7 +22,7 @@ fn is_written(bytes: &[u8], ranks: u32, output: &Output) {
     }
 }
 
-/// What ranks wrote and others find, when `what` happened to the ranks.
+/// Checks that other ranks read the bytes of ranks to which `what` happened.
 fn leaves_on(partition: &TestPartition, host: HostMpi, what: &str, hints: &str, nodes: &[u32]) {
     let (dir, site) = (scratch(), Site { partition, hints, nodes });
     let output = table_run(host, 2, "life", &dir).arg(what).on(&site, dir.path()).run();

@@ -1,4 +1,4 @@
-//! The life of a server's processes: signals, panics, logs that fail, servers that hang, starts that fail for a while.
+//! The processes of a server: signals, panics, logs that fail, servers that hang, starts that fail for a while.
 
 use std::fs;
 use std::io::Write;
@@ -40,7 +40,7 @@ fn a_signalled_server_stores_everything_and_exits() {
         let entry = site.entry();
         let begun = Instant::now();
         site.server_processes().into_iter().for_each(|process| process.signal(signal));
-        // They do not cut it short.
+        // More signals do not shorten it.
         site.server_processes().into_iter().for_each(|process| process.signal("-TERM"));
         within(Duration::from_secs(25), "all processes are gone", || site.processes().is_empty());
         assert!(begun.elapsed() < Duration::from_secs(30), "a batch system kills after that");
@@ -202,7 +202,7 @@ fn down_and_up_work_while_a_server_waits_to_be_started() {
     site.expect_there("/file", &bytes);
     drop(taken);
     let taken = take_port(&site);
-    // Where it listened somebody else does, who says nothing.
+    // At its address another program listens, which does not answer.
     site.succeed(&["down", "trial", "--timeout", "8"]);
     drop(taken);
     soon("nobody starts it any more", || site.processes().is_empty());
@@ -210,7 +210,7 @@ fn down_and_up_work_while_a_server_waits_to_be_started() {
     site.expect_there("/file", &bytes);
 }
 
-/// Connections that never say anything are closed by the server, oldest first; whoever greets gets in and is served.
+/// The server closes connections that send nothing, oldest first, and serves clients.
 #[test]
 fn silent_connections_do_not_exclude_clients() {
     let site = Site::new(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
@@ -225,7 +225,7 @@ fn silent_connections_do_not_exclude_clients() {
     let tcp = site.entry().running[&ServerId(0)].tcp.clone().expect("it listens");
     let mut silent = Vec::new();
     for round in 0..5 {
-        // Those of the round before go after this one's have come.
+        // The connections of the previous round end after those of this round are open.
         let more: Vec<_> =
             (0..400).map(|_| std::net::TcpStream::connect(&tcp).expect("it listens")).collect();
         silent = more;
@@ -246,10 +246,10 @@ fn silent_connections_do_not_exclude_clients() {
     drop(silent);
 }
 
-/// How another start of this program is told to hold a lock, and where to say that it does.
+/// The environment variable that makes another start of this program hold a lock. It names the file to create then.
 const HOLDS: &str = "PARIO_TEST_HOLDS";
 
-/// What that process does.
+/// The work of that process.
 fn a_process_that_holds_a_lock(said: &std::ffi::OsStr) {
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
     let client = connect(home.as_ref(), Route::Local).expect("it is up");
@@ -270,8 +270,10 @@ fn waiting_for_the_lock_of_a_stopped_process_ends_at_the_deadline() {
     let site = Site::up(Shape { more: "deadline = 3".into(), ..shape(1) });
     site.write("/file", BYTES);
     let held = site.path("held");
-    let mut holder =
-        site.again(&[], "partition::life::waiting_for_the_lock_of_a_stopped_process_ends_at_the_deadline");
+    let mut holder = site.again(
+        &[],
+        "partition::server_lifecycle::waiting_for_the_lock_of_a_stopped_process_ends_at_the_deadline",
+    );
     let mut holder = holder.env(HOLDS, &held).spawn().expect("this program runs");
     within(Duration::from_secs(30), "it holds the lock", || held.exists());
     let process = ProcessHandle(holder.id());
@@ -283,7 +285,7 @@ fn waiting_for_the_lock_of_a_stopped_process_ends_at_the_deadline() {
     // A generous limit: the lock is not waited for without end.
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert!(error.contains(&format!("process {} of this host", process.0)), "{error}");
-    // One that is gone holds nothing.
+    // A dead process holds no lock.
     holder.kill().and_then(|()| holder.wait().map(drop)).expect("it can be ended");
     soon("the lock is free", || file.lock(50..60, false).is_ok());
 }

@@ -1,5 +1,5 @@
-//! A process that keeps blocks in its memory, and a server that it loses sight of: it goes on with what it has if nobody
-//! else got at it, and never shows or stores it if somebody did.
+//! A process with blocks in tier 1 loses the connection to a server. It keeps its blocks if no other program got their
+//! leases, and never returns or stores them if one did.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -22,7 +22,7 @@ fn open(client: &Partition) -> File {
     client.open("/file", options.read(true).write(true).create(true)).expect("it can be opened")
 }
 
-/// What that process does: it stores ones in two blocks, keeps twos, and then does what it is told.
+/// The work of that process: it stores ones in two blocks, caches twos, and then executes the commands of the test.
 fn a_process_that_keeps_blocks(route: &str) {
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
     let route = match route {
@@ -63,7 +63,7 @@ struct CachingProcess {
 impl CachingProcess {
     fn start(site: &Site, route: &str) -> CachingProcess {
         let mut command =
-            site.again(&[], "partition::fence::a_restarted_server_accepts_bytes_cached_meanwhile");
+            site.again(&[], "partition::lost_leases::a_restarted_server_accepts_bytes_cached_meanwhile");
         command.env(KEEPS, route).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this program runs");
         let said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -90,7 +90,7 @@ impl CachingProcess {
         self.hear(&format!("{what}: "))
     }
 
-    /// What it could not store is lost, it hears of that once, and goes on.
+    /// The bytes that it could not store are lost; it gets one error and continues.
     fn has_lost(mut self, site: &Site) {
         assert_eq!(self.ask("read"), "read: 9 1", "what others wrote, and what was stored before");
         let first = self.ask("flush");
@@ -121,7 +121,7 @@ impl CachingProcess {
     }
 }
 
-/// A server that waits long, or hardly at all, for who has leased what others want.
+/// A server that waits long, or hardly at all, for the holder of a recalled lease.
 fn site(is_patient: bool) -> Site {
     let more = if is_patient { "" } else { "deadline = 1s" };
     Site::up(Shape { more: more.into(), ..Shape::new(1) })
@@ -193,7 +193,7 @@ fn leases_survive_a_repaired_connection() {
     caching.has_kept(&site);
 }
 
-/// Nobody waits for who is not connected; what he kept does not appear later, nor does he see it any more.
+/// The server does not wait for a process without a connection; the cached bytes of the process are neither stored nor read later.
 #[test]
 fn a_process_that_was_cut_off_overwrites_nothing() {
     let site = site(true);

@@ -19,7 +19,7 @@ fn open(client: &Partition, path: &str) -> File {
     client.open(path, options.read(true).write(true).create(true)).expect("names have room of their own")
 }
 
-/// What a file must have: its bytes as far as that is known. After an error it is not.
+/// The expected bytes of a file, as far as they are known: after a failed write they are not.
 struct Known {
     bytes: Vec<u8>,
     known: Vec<bool>,
@@ -113,7 +113,7 @@ fn accepted_writes_can_be_stored_on_a_full_disk() {
         };
         known[0].check(&open(&site.client(), "/file0"), "after the writers");
         check("after the writers");
-        // Removing makes room, for whoever needs it.
+        // A removal frees room for all writers.
         site.succeed(&["rm", "trial:/file0"]);
         let (client, bytes) = (site.client(), dice.bytes(2 << 20));
         let file = open(&client, "/after");
@@ -139,8 +139,8 @@ fn said(log: &Path) -> usize {
     fs::read_to_string(log).unwrap_or_default().lines().filter(|line| line.contains("No space left")).count()
 }
 
-/// Others take the room in one go after blocks were accepted for which there was plenty. They stay in the pool, whoever
-/// syncs hears of it, the store is left alone, `down` says so soon, and once there is room everything is stored.
+/// Another program takes all room after blocks were accepted for which there was enough. They stay in the pool, a sync is an
+/// error, the store is not retried too often, `down` reports it, and once there is room everything is stored.
 #[test]
 fn room_taken_by_others_is_an_error_of_the_sync_until_it_is_free_again() {
     let more = "high_water = 100%\n".into();

@@ -1,5 +1,5 @@
-//! A process that is stopped in the middle of a copy into a server's pool, while the partition goes down and comes back: what
-//! it is told to have written is there.
+//! A process that is stopped during a copy into the pool of a server, while the partition goes down and up: its acknowledged
+//! writes are there.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn open(client: &Partition) -> File {
     client.open("/file", options.read(true).write(true).create(true)).expect("it can be opened")
 }
 
-/// What that process does: it writes the same number to all bytes of some blocks, then the next number, until it is to end.
+/// The work of that process: it writes the same number to all bytes of some blocks, then the next number, until the test ends it.
 fn a_process_that_writes(way: &str) {
     let end = PathBuf::from(std::env::var_os(END).expect("the test says where"));
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
@@ -81,7 +81,7 @@ fn stop_in_a_copy(site: &Site, process: ProcessHandle, dice: &mut Dice) {
 fn start(site: &Site, way: &str) -> (Child, PathBuf) {
     let end = site.path(&format!("end-{way}"));
     let mut command =
-        site.again(&[], "partition::retired::a_write_that_is_being_copied_survives_down_and_up");
+        site.again(&[], "partition::interrupted_copies::a_write_that_is_being_copied_survives_down_and_up");
     let child = command.env(WRITES, way).env(END, &end).stdout(Stdio::piped()).spawn();
     (child.expect("this program can be started again"), end)
 }

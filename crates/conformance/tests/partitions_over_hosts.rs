@@ -1,7 +1,6 @@
 //! MPI programs on partitions whose servers are on hosts of their own, with ranks beside them, elsewhere, or both: the
-//! bytes are the MPI library's own, whichever way they take. And one host is cut off from the others in the middle of
-//! it: who needs it hears of that in time, and who does not goes on. It takes root; elsewhere these tests say so and
-//! pass.
+//! bytes equal those of the MPI library's own MPI-IO on every route. One host is cut off from the others during an access:
+//! programs that need it get an error in time, and others continue. These tests need root; without it they print that and pass.
 
 mod pattern;
 
@@ -113,7 +112,7 @@ fn cut_run(
     run.arg(role).arg(format!("pario:{NAME}/{file}")).arg(dir.path()).on(site, Path::new("/nowhere"))
 }
 
-/// Waits for what a program says by a file; whether it came.
+/// Waits until a program has made a file of this name; whether it has.
 fn heard(dir: &Scratch, name: &str) -> bool {
     eventually(Duration::from_secs(60), || dir.join(name).exists())
 }
@@ -131,7 +130,7 @@ fn passed(output: Output) {
     }
 }
 
-/// What `cut.c` makes of a file.
+/// The bytes that `cut.c` writes.
 fn bytes(len: usize, round: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + at / 251 + 7 + round) as u8).collect()
 }
@@ -161,15 +160,15 @@ fn a_host_of_a_server_is_cut_off() {
         eprintln!("{}: ", site.hints);
         passed(failed);
         passed(went_on);
-        // What had been synced before is there, and nothing else.
+        // The file has exactly the bytes that had been synced before.
         same_bytes("what was synced and what is there", &bytes(128_000, 0), &partition.cat("/needs"));
         partition.pario(&["rm", &format!("{NAME}:/needs"), &format!("{NAME}:/on")]);
     }
 }
 
-/// The host of a program is cut off, with blocks of a file in its ranks' memory: another program gets at these blocks, and
-/// when the cable is back what the first one still had is not written over what the other wrote. It hears of that, and
-/// writes it again.
+/// The host of a program is cut off while its ranks cache dirty blocks of a file. Another program gets the leases of these blocks.
+/// When the network is back, the dirty bytes of the first program do not overwrite those of the other. It gets an error, and
+/// writes again.
 #[test]
 fn a_host_of_ranks_is_cut_off() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };

@@ -1,5 +1,5 @@
-//! Data shipping and prefetching on partitions: what I/O agents do for others leaves the host's bytes, on one node and
-//! on two.
+//! Data shipping and prefetching on partitions: accesses through I/O agents leave the same bytes as the host, on one node
+//! and on two.
 
 mod pattern;
 

@@ -1,5 +1,5 @@
-//! Files that a table places, with bytes on several servers: copies are equal whoever writes them, and one of them is
-//! enough for whoever reads.
+//! Placed files with replicas on several servers: replicas are equal whichever clients write them, and one of them is
+//! enough for a read.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,12 @@ fn create(client: &Partition, path: &str, kept: &[(Range<u64>, &[u16])]) -> File
     let servers = |numbers: &[u16]| numbers.iter().copied().map(ServerId).collect();
     let table = PlacementMap::new(kept.iter().map(|(range, numbers)| (range.clone(), servers(numbers))));
     let mut options = OpenOptions::new();
-    // What the table leaves out is on the server that never dies here.
+    // Bytes that the table leaves out are on the server that is not killed here.
     options.read(true).write(true).create_new(true).stripe_count(1).first_server(0);
     client.open(path, options.table(table.expect("in order"))).expect("a new file")
 }
 
-/// The file as it is read by one who is at home with a server.
+/// The file as a client reads it that prefers the replicas of a server.
 fn read_at(client: &Partition, path: &str, home: u16) -> pario::Result<Vec<u8>> {
     let file = client.open(path, OpenOptions::new().read(true))?;
     file.set_home(ServerId(home));
@@ -43,7 +43,7 @@ fn expect_everywhere(client: &Partition, path: &str, servers: Range<u16>, bytes:
     }
 }
 
-/// The partition for those who do not wait long.
+/// A client with a short deadline.
 fn impatient(site: &Site) -> Partition {
     let deadline = Duration::from_secs(1);
     let options = Options { deadline, flush_deadline: deadline, ..Options::default() };
@@ -154,7 +154,7 @@ fn check_finds_and_repairs_divergent_replicas() {
     }
 }
 
-/// Clients write the same bytes at the same time, while servers die and come back: whoever won, won everywhere.
+/// Clients write the same bytes at the same time, while servers are killed and restarted: all replicas have the same winner.
 #[test]
 fn concurrent_writers_of_the_same_bytes_leave_equal_replicas() {
     try_seeds(&[41], |dice| {
@@ -209,7 +209,7 @@ fn concurrent_writers_of_the_same_bytes_leave_equal_replicas() {
     });
 }
 
-/// Tables may be large: who has made one does not ask for it, and neither does who was told it.
+/// Tables may be large: neither the client that made one nor a client that already has it requests it.
 #[test]
 fn a_placement_table_is_requested_only_by_clients_that_lack_it() {
     let site = Site::up(Shape::new(2));
@@ -232,7 +232,7 @@ fn a_placement_table_is_requested_only_by_clients_that_lack_it() {
     assert_eq!(requests_of(Some(b"no table".to_vec())), asking, "what is no table does no harm");
 }
 
-/// What programs and commands do with files, they do with placed ones.
+/// Programs and commands use placed files like others.
 #[test]
 fn a_placed_file_behaves_like_a_striped_file() {
     let site = Site::up(Shape::new(3));

@@ -1,4 +1,4 @@
-//! Bad input and bad weather: missing files, wrong and unequal arguments, full and read-only disks, limits,
+//! Bad input and failing storage: missing files, wrong and unequal arguments, full and read-only disks, limits,
 //! rubbish in hint files, a rank that dies. Every rank gets an error of the right class; nothing hangs.
 //!
 //! Some worlds need root: a small file system to fill, one to make read-only, privileges to drop. Where they
