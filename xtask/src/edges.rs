@@ -78,6 +78,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "check",
             "client",
             "copy",
+            "hints",
             "io-models",
             "launch",
             "layout",

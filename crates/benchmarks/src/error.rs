@@ -62,6 +62,12 @@ pub enum Error {
     /// A trace in which nothing was read or written.
     #[error("nothing is read or written in the trace in {}", .0.display())]
     NoData(PathBuf),
+    /// A run could not be started.
+    #[error("a run cannot be started: {0}")]
+    Start(#[source] io::Error),
+    /// A directory for the files could not be made or removed.
+    #[error("{}: cannot be used for the files: {}", .0.display(), .1)]
+    Directory(PathBuf, #[source] io::Error),
     /// A file that is read or written.
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] io::Error),
@@ -71,6 +77,11 @@ impl Error {
     /// For `map_err` on a file.
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |cause| Error::File(path.to_owned(), cause)
+    }
+
+    /// For `map_err` on a directory for files.
+    pub fn directory(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |cause| Error::Directory(path.to_owned(), cause)
     }
 
     /// Whether the user has to write the command differently.

@@ -18,6 +18,7 @@ pub mod process_worker;
 mod results;
 pub mod statistics;
 mod traced_program;
+mod workload_process;
 
 pub use comparison::{Case, Comparison, WorkloadRunner, parse_cases};
 pub use contender::{Contender, ParioStorage, Rival, RunSetting, contenders};
@@ -28,3 +29,4 @@ pub use model_run::{ModelRun, ModelRunOutcome};
 pub use orders::{MESSAGE_VERSION, ModelOrder, ModelStep, StepReport, WorkerStart};
 pub use results::{ComparisonResults, ContenderSeries, PHASES, Phase};
 pub use traced_program::{TracedAccesses, TracedProgram};
+pub use workload_process::{ScratchDirectory, WorkloadProcess};

@@ -272,6 +272,19 @@ pub fn changes_text(changes: &[MeasuredChange<'_>]) -> String {
     table.text(0)
 }
 
+/// The last run of a series, in words.
+pub fn last_run_text(series: &ContenderSeries) -> String {
+    let name = format!("{}, {} ranks, {}", series.workload, series.ranks, series.contender);
+    if let Some(why) = &series.failure {
+        return format!("{name}: {why}");
+    }
+    let times = PHASES.into_iter().filter_map(|phase| {
+        let seconds = *series.seconds(phase).last()?;
+        Some(format!("{} {}", phase.name(), text::seconds(seconds)))
+    });
+    format!("{name}: {}", times.collect::<Vec<_>>().join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ mod csv_text;
 mod distribution;
 mod file_description;
 mod file_listing;
+mod hint_table;
 pub mod measurement_csv;
 mod model_charts;
 mod model_page;
@@ -39,11 +40,14 @@ mod trace_summary;
 pub use advice::{advice_object, advice_text};
 pub use check_summary::{check_json, check_text};
 pub use chunk_explanation::write_chunk_explanation;
-pub use comparison::{MeasuredChange, changes_text, comparison_page, comparison_text, measured_changes};
+pub use comparison::{
+    MeasuredChange, changes_text, comparison_page, comparison_text, last_run_text, measured_changes,
+};
 pub use csv_text::csv_text;
 pub use distribution::Distribution;
 pub use file_description::{file_description, file_description_json};
 pub use file_listing::{ListingStyle, disk_usage_json, disk_usage_text, listing_json, listing_text};
+pub use hint_table::{checked_hint_file, hint_details, hint_object, hint_table};
 pub use measurement_csv::MeasurementCsvError;
 pub use model_charts::model_charts;
 pub use model_page::model_page;

@@ -1,4 +1,4 @@
-//! Just enough JSON to write: a string in quotes.
+//! Just enough JSON to write: a string in quotes. serde_json's writer would be linked into `libpario.so` for this alone.
 
 /// The text as a JSON string, quotes included.
 pub(crate) fn string(text: &str) -> String {

@@ -6,17 +6,17 @@ use crate::run::FamilyArgument;
 use crate::signal;
 use clap::{Args, ValueEnum};
 use pario_benchmarks::{
-    Case, Comparison, ComparisonResults, Contender, ContenderSeries, PHASES, ParioStorage, Rival, RunSetting,
-    WorkloadRunner, contenders, parse_cases,
+    Case, Comparison, ComparisonResults, Contender, ContenderSeries, ParioStorage, Rival, ScratchDirectory,
+    WorkloadProcess, WorkloadRunner, contenders, parse_cases,
 };
 use pario_launch::mpi_program::{MpiFamily, ProgramMpi, available_cores};
-use pario_reports::{comparison_page, comparison_text, text};
+use pario_reports::{comparison_page, comparison_text, last_run_text};
 use pario_workloads::WorkloadReport;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::num::{NonZeroU16, NonZeroU32};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Measure Pario against others
@@ -146,8 +146,8 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     {
         return Err(Error::OnlyOpenMpi(Contender::Rival(*rival).to_string()));
     }
-    signal::watch().map_err(Error::Start)?;
-    let scratch = Scratch::new(&arguments.dir)?;
+    signal::watch().map_err(pario_benchmarks::Error::Start)?;
+    let scratch = ScratchDirectory::new(&arguments.dir)?;
     let comparison = Comparison {
         cases,
         contenders: contenders(&rivals, &storages, &arguments.strategy),
@@ -155,7 +155,16 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     };
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     let results = ComparisonResults::new(machine, available_cores(), arguments.options.clone());
-    let mut runner = Runner { arguments, program: &program, scratch: &scratch };
+    let pario = std::env::current_exe().map_err(pario_benchmarks::Error::Start)?;
+    let process = WorkloadProcess {
+        pario: &pario,
+        program: &program,
+        scratch: &scratch,
+        servers: arguments.servers.get(),
+        options: &arguments.options,
+        limit: Duration::from_secs(arguments.timeout.get().into()),
+    };
+    let mut runner = Runner { process, is_quiet: arguments.quiet };
     let measured = comparison.measure(results, &mut runner);
     scratch.remove()?;
     report(arguments, &measured?)
@@ -180,46 +189,16 @@ fn report(arguments: &Arguments, results: &ComparisonResults) -> Result<ExitCode
 
 /// Runs workloads with `pario run`.
 struct Runner<'a> {
-    arguments: &'a Arguments,
-    program: &'a Path,
-    scratch: &'a Scratch,
+    process: WorkloadProcess<'a>,
+    is_quiet: bool,
 }
 
 impl WorkloadRunner for Runner<'_> {
     type Error = Error;
 
     fn run(&mut self, case: &Case, contender: &Contender) -> Result<Result<WorkloadReport, String>, Error> {
-        let arguments = self.arguments;
-        let (json, log) = (self.scratch.path("result.json"), self.scratch.path("log"));
-        let _ = fs::remove_file(&json); // of the run before
-        let files = self.scratch.path("files");
-        let unusable = |path: &Path, cause| Error::Directory(path.to_owned(), cause);
-        fs::create_dir_all(&files).map_err(|cause| unusable(&files, cause))?;
-        let setting =
-            RunSetting { program: self.program, dir: &files, json: &json, servers: arguments.servers.get() };
-        let words =
-            contender.arguments(&setting, case.workload.name, case.preset, case.ranks, &arguments.options);
-        let mut command = Command::new(std::env::current_exe().map_err(Error::Start)?);
-        let output = File::create(&log).map_err(|cause| unusable(&log, cause))?;
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        let limit = Duration::from_secs(arguments.timeout.get().into());
-        let started = std::time::Instant::now();
-        let status = signal::supervise_within(&mut command, Some(limit)).map_err(Error::Start)?;
-        // A run that fails leaves files, and so does --keep.
-        fs::remove_dir_all(&files).map_err(|cause| unusable(&files, cause))?;
-        if !status.success() {
-            let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
-            return Ok(Err(if started.elapsed() >= limit {
-                format!("did not end within {} s", limit.as_secs())
-            } else {
-                telling_line(&text).map_or_else(|| status.to_string(), str::to_owned)
-            }));
-        }
-        let text = fs::read_to_string(&json);
-        let text = text.map_err(|cause| pario_benchmarks::Error::Read(json.clone(), cause))?;
-        let reports = WorkloadReport::parse(&text)
-            .map_err(|error| pario_benchmarks::Error::NotResults(json, error.to_string()))?;
-        Ok(reports.into_iter().next().ok_or_else(|| "it reported nothing".to_owned()))
+        let supervise = |command: &mut Command, limit| signal::supervise_within(command, Some(limit));
+        Ok(self.process.run(case, contender, supervise)?)
     }
 
     fn is_interrupted(&self) -> bool {
@@ -227,61 +206,8 @@ impl WorkloadRunner for Runner<'_> {
     }
 
     fn finished(&mut self, done: usize, all: usize, series: &ContenderSeries) {
-        if !self.arguments.quiet {
-            eprintln!("{done}/{all}  {}", last_run(series));
+        if !self.is_quiet {
+            eprintln!("{done}/{all}  {}", last_run_text(series));
         }
-    }
-}
-
-/// The last run of a series, in words.
-fn last_run(series: &ContenderSeries) -> String {
-    let name = format!("{}, {} ranks, {}", series.workload, series.ranks, series.contender);
-    if let Some(why) = &series.failure {
-        return format!("{name}: {why}");
-    }
-    let times = PHASES.into_iter().filter_map(|phase| {
-        let seconds = *series.seconds(phase).last()?;
-        Some(format!("{} {}", phase.name(), text::seconds(seconds)))
-    });
-    format!("{name}: {}", times.collect::<Vec<_>>().join(", "))
-}
-
-/// The line of a failed run that says why: the first line of Pario, else the last line.
-fn telling_line(text: &str) -> Option<&str> {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines().find(|line| line.starts_with("pario")).or_else(|| lines().next_back())
-}
-
-/// A directory for one comparison.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(parent: &Path) -> Result<Scratch, Error> {
-        let failed = |e| Error::Directory(parent.to_owned(), e);
-        let parent = parent.canonicalize().map_err(failed)?;
-        let dir = parent.join(format!("pario-bench-{}", std::process::id()));
-        fs::create_dir(&dir).map_err(failed)?;
-        Ok(Scratch(dir))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn remove(&self) -> Result<(), Error> {
-        fs::remove_dir_all(&self.0).map_err(|e| Error::Directory(self.0.clone(), e))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::telling_line;
-
-    #[test]
-    fn the_line_with_the_reason_is_found() {
-        let text = "\npario-workload: rank 1: MPI_File_open x: no such file\nabort\n";
-        assert_eq!(telling_line(text), Some("pario-workload: rank 1: MPI_File_open x: no such file"));
-        assert_eq!(telling_line("one\ntwo\n\n"), Some("two"));
-        assert_eq!(telling_line(""), None);
     }
 }

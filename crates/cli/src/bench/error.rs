@@ -35,12 +35,6 @@ pub enum Error {
     /// The built program cannot be run.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// A run could not be started.
-    #[error("a run cannot be started: {0}")]
-    Start(#[source] io::Error),
-    /// A directory for the files could not be made or removed.
-    #[error("{}: cannot be used for the files: {}", .0.display(), .1)]
-    Directory(PathBuf, #[source] io::Error),
     /// Two files have nothing in common.
     #[error("{} and {} have no workload, number of ranks and contender in common", .0.display(), .1.display())]
     NothingInCommon(PathBuf, PathBuf),

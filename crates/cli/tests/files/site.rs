@@ -116,7 +116,7 @@ impl Drop for Site {
 pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -2,10 +2,11 @@ use super::*;
 use crate::message::tests::start;
 use crate::serve::open_log;
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 const READY: &str = r#"echo '{"say":"ready","pid":1,"unix":"/u","tcp":"0.0.0.0:4711","note":null}'"#;
 const SERVING: &str = r#"echo '{"say":"serving"}'"#;
@@ -20,7 +21,7 @@ struct Trial<'a> {
     peers: &'a str,
     supervise: &'a str,
     times: SupervisorTimes,
-    /// A signal comes once this file of the trial's directory is there.
+    /// A signal comes once this file of the trial's directory is there, and the supervisor has said that the server serves.
     signal_at: Option<&'a str>,
 }
 
@@ -40,10 +41,30 @@ impl Default for Trial<'_> {
     }
 }
 
-/// Waits until a file is there.
-fn await_file(path: &Path) {
+/// What a supervisor says, also for other threads.
+#[derive(Clone, Default)]
+struct SaidLines(Arc<Mutex<Vec<u8>>>);
+
+impl SaidLines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
+    }
+}
+
+impl Write for SaidLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits until something is so.
+fn await_that(is_so: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
-    while !path.exists() && Instant::now() < until {
+    while !is_so() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -64,24 +85,24 @@ impl Trial<'_> {
             shell.args(["-c", self.scripts[number.min(self.scripts.len() - 1)]]).current_dir(&dir);
             shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
         };
-        let mut said = Vec::new();
+        let said = SaidLines::default();
         let (sender, events) = channel();
         listen(Cursor::new(self.peers.as_bytes().to_vec()), sender.clone());
         if let Some(file) = self.signal_at.map(|name| -> PathBuf { dir.join(name) }) {
-            let sender = sender.clone();
+            let (sender, said) = (sender.clone(), said.clone());
             std::thread::spawn(move || {
-                await_file(&file);
+                // The server makes the file before the supervisor has read that it serves.
+                await_that(|| file.exists() && said.text().contains("serving"));
                 sender.send(SupervisorEvent::Signal(signal_hook::consts::SIGTERM))
             });
         }
         let (times, told) = (self.times, VecDeque::new());
         let supervisor =
             Supervisor { start, log, times, spawn, supervision: None, events, sender, told, servers: 0 };
-        let done = supervisor.run(&mut said).expect("no trouble");
+        let done = supervisor.run(&mut said.clone()).expect("no trouble");
         let log = std::fs::read_to_string(&path).expect("a log");
         let _ = std::fs::remove_dir_all(&dir);
-        let said = String::from_utf8(said).expect("text");
-        Outcome { done, said, log, servers: count.into_inner() as usize }
+        Outcome { done, said: said.text(), log, servers: count.into_inner() as usize }
     }
 }
 
