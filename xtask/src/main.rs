@@ -1,4 +1,4 @@
-//! The developer's commands: `cargo xtask setup | demo | test | tidy | bench | torture`.
+//! The developer's commands: `cargo xtask setup | demo | test | tidy | bench | torture | simulate`.
 //!
 //! Only the standard library is used, so that this program builds in a moment and needs nothing. Each
 //! subcommand is one module; all of them start programs through [`program`] and time their steps with
@@ -15,7 +15,9 @@ mod place;
 mod prints;
 mod program;
 mod promises;
+mod scheduling;
 mod setup;
+mod simulate;
 mod source;
 mod stages;
 mod test;
@@ -36,6 +38,7 @@ usage: cargo xtask <command>
                    --texts: without compiling; --shrink: take off the baseline what is no longer there
   bench [NAME …]   a measurement by name; without a name, the list of them
   torture [ARG…]   partitions whose processes are killed, stopped and starved: nothing acknowledged is lost; --help
+  simulate [ARG…]  clients and servers in a simulated world of faults that a seed determines; --help
   help             this text";
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(rest),
         "bench" => bench::run(rest),
         "torture" => torture::run(rest),
+        "simulate" => simulate::run(rest),
         "help" | "-h" | "--help" => {
             println!("{HELP}");
             Ok(())

@@ -46,7 +46,7 @@ pub fn check() -> Outcome<Vec<String>> {
 }
 
 /// The modules with files of their own that are compiled for tests alone: their paths without an ending.
-fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
+pub fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let is_root = path.file_stem().is_some_and(|stem| stem == "lib" || stem == "mod");
     let inside = if is_root { path.with_file_name("") } else { path.with_extension("") };
     let mut lines = text.lines().map(str::trim);

@@ -10,6 +10,7 @@ use crate::edges;
 use crate::prints;
 use crate::program::{self, Failure, Outcome};
 use crate::promises;
+use crate::scheduling;
 use crate::setup;
 use crate::stages::Stages;
 use crate::text;
@@ -75,6 +76,7 @@ pub fn texts(stages: &mut Stages) {
     stages.stage("edges between crates", || report(edges::check()?));
     stages.stage("unsafe code", || report(unsafe_code::check()?));
     stages.stage("servers do not print", || report(prints::check()?));
+    stages.stage("threads and locks", || report(scheduling::check()?));
     stages.stage("texts", || report(text::check()?));
     for counted in COUNTED {
         stages.stage(counted.name, || report(Baseline::read()?.compare(counted.name, &(counted.check)()?)));

@@ -8,14 +8,18 @@ use crate::program::{Outcome, at};
 use crate::source::{self, code_only, shown};
 
 /// Crates whose work needs it: the program's memory, system calls, the host's C functions, our C symbols.
-const CRATES: &[&str] = &["buffer", "posix", "shm", "mpi-host", "capi"];
+const CRATES: &[&str] = &["buffer", "posix", "runtime", "shm", "mpi-host", "capi"];
 
 /// Single files in crates that are otherwise free of it. Such a crate says `deny`, and the file `allow`.
 const FILES: &[&str] = &[
     "crates/cli/src/signal.rs",
     "crates/registry/src/sys.rs",
+    "crates/fault-simulation/src/runner.rs",
+    "crates/server/src/simulated/sys.rs",
     "crates/server/src/sys.rs",
     "crates/trace/src/sys.rs",
+    "crates/transport/src/simulated/listener.rs",
+    "crates/transport/src/simulated/stream.rs",
     "crates/transport/src/sys.rs",
 ];
 

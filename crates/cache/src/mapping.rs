@@ -125,7 +125,7 @@ fn seat() -> u32 {
     {
         use std::sync::atomic::AtomicU32;
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        thread_local!(static SEAT: u32 = NEXT.fetch_add(1, Ordering::Relaxed) % LEDGER_WORDS);
+        pario_runtime::thread_local!(static SEAT: u32 = NEXT.fetch_add(1, Ordering::Relaxed) % LEDGER_WORDS);
         SEAT.with(|seat| *seat)
     }
     #[cfg(test)]

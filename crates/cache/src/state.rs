@@ -118,9 +118,10 @@ impl SharedWord<'_> {
     }
 }
 
-/// In this crate's own tests another thread may continue here.
+/// In this crate's own tests and in simulations another thread may continue here.
 #[inline]
 fn point() {
+    pario_runtime::point();
     #[cfg(test)]
     crate::tests::explore::point();
 }

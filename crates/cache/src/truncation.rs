@@ -151,7 +151,7 @@ impl PoolTruncation {
             if start.elapsed() >= limit {
                 return Err(Error::Held);
             }
-            std::thread::sleep(Duration::from_micros(200));
+            pario_runtime::thread::sleep(Duration::from_micros(200));
         }
         Ok(())
     }

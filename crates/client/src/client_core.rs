@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::{Condvar, Mutex};
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, OpenAccess};
 use pario_wire::{Reply, Request};
-use parking_lot::{Condvar, Mutex};
 
 use crate::client_cache::Tier1;
 use crate::connection::server_connection::{ConnectionGuard, ServerConnection, connect_all};

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};
@@ -122,11 +122,7 @@ impl MediumFile for DiskFile {
 
 impl MediumDirectory for DiskDirectory {
     fn lock(&self) -> io::Result<bool> {
-        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(true),
-            Err(Errno::WOULDBLOCK) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        pario_runtime::try_lock_file(&self.0)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -14,7 +14,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use pario_runtime::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 /// A directory of flat files.
@@ -61,13 +61,19 @@ impl DiskDirectory {
         let handle = File::open(path)?;
         let mut how = OpenOptions::new();
         let lock = how.write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        match pario_runtime::try_lock_file(&lock) {
+            Ok(true) => {}
+            Ok(false) => return Err(io::ErrorKind::WouldBlock.into()),
             // Some file systems have no locks.
-            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if is_without_locks(&error) => {}
+            Err(error) => return Err(error),
         }
         Ok(DiskDirectory { path: path.to_path_buf(), handle, _lock: lock })
     }
+}
+
+fn is_without_locks(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK))
 }
 
 impl Disk for DiskDirectory {

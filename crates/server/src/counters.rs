@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::Mutex;
 use pario_types::{ErrorKind, Stamp};
 use pario_wire::message::StorageCounters;
-use parking_lot::Mutex;
 
 use crate::pool::space::is_full;
 

@@ -30,6 +30,7 @@ mod server;
 mod sessions;
 mod shared_counters;
 #[allow(unsafe_code)]
+#[cfg_attr(pario_simulation, path = "simulated/sys.rs")]
 mod sys;
 mod views;
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use pario_layout::PlacementMapId;
 use pario_namespace as ns;
 use pario_namespace::{Caller, Namespace, NamespaceCounts};
+use pario_runtime::sync::{Condvar, Mutex};
 use pario_shm::ProcessIdentity;
 use pario_types::{ClientId, FileId, RequestId, Stamp, TruncationId};
 use pario_wire::{Reply, Request};
-use parking_lot::{Condvar, Mutex};
 
 use crate::config::Config;
 use crate::counters::log;

@@ -1,9 +1,9 @@
 //! A running server, from its configuration to its end.
 
+use pario_runtime::thread::JoinHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_cache::{Adopted, Geometry, LostBlocks, Pool, PoolIdentity};
@@ -152,7 +152,7 @@ impl Server {
         let until = Instant::now() + CALL_TIMEOUT;
         for caller in callers {
             while !caller.is_finished() && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(1));
+                pario_runtime::thread::sleep(Duration::from_millis(1));
             }
             if caller.is_finished() {
                 join(caller);
@@ -207,7 +207,7 @@ impl Server {
 
 fn thread(name: String, core: Arc<Core>, run: impl FnOnce(&Core) + Send + 'static) -> Result<JoinHandle<()>> {
     let guarded = move || abort_on_panic(move || run(&core));
-    let spawned = std::thread::Builder::new().name(name).spawn(guarded);
+    let spawned = pario_runtime::thread::Builder::new().name(name).spawn(guarded);
     spawned.map_err(|e| Error::System("starting a thread", e))
 }
 
@@ -217,7 +217,7 @@ pub fn abort_on_panic(run: impl FnOnce()) {
     // The process aborts, so no code sees the state that the panic leaves.
     if catch_unwind(AssertUnwindSafe(run)).is_err() {
         log("a thread failed, and so the server ends");
-        std::process::abort();
+        pario_runtime::abort();
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
+use pario_runtime::sync::Mutex;
 use pario_types::{ClientId, RequestId};
 use pario_wire::message::CounterChange;
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 

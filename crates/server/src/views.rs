@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pario_layout::StripedView;
-use parking_lot::Mutex;
+use pario_runtime::sync::Mutex;
 
 use crate::error::{Error, Result};
 

@@ -1,7 +1,7 @@
 //! An exclusive lock on a file, for one server process at a time.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// An exclusive lock on a file. It is released when this value is dropped or its process ends for any
@@ -18,14 +18,7 @@ impl ExclusiveLock {
     /// Locks an existing file. Returns `None` if another process holds the lock.
     pub fn try_acquire(path: &Path) -> io::Result<Option<ExclusiveLock>> {
         let held = OwnedFd::from(std::fs::File::open(path)?);
-        // SAFETY: no memory involved.
-        if unsafe { libc::flock(held.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Ok(Some(ExclusiveLock { _held: held }));
-        }
-        match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            error => Err(error),
-        }
+        Ok(pario_runtime::try_lock_file(&held)?.then_some(ExclusiveLock { _held: held }))
     }
 }
 

@@ -11,23 +11,19 @@
 #![warn(missing_docs)]
 
 mod exclusive_lock;
+#[cfg_attr(pario_simulation, path = "simulated/futex.rs")]
 mod futex;
+#[cfg_attr(pario_simulation, path = "simulated/pid_scope.rs")]
 mod pid_scope;
+#[cfg_attr(pario_simulation, path = "simulated/process.rs")]
 mod process;
 mod segment;
 
 pub use exclusive_lock::ExclusiveLock;
 pub use futex::{FutexWait, futex_wait, futex_wake_all};
 pub use pid_scope::PidScope;
-pub use process::ProcessIdentity;
+pub use process::{ProcessIdentity, is_alive};
 pub use segment::{FAULT_AROUND, LARGE_PAGE, Segment, SegmentHandle};
-
-/// Whether a process with this number exists. It may be a zombie.
-pub fn is_alive(pid: u32) -> bool {
-    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
-    // SAFETY: signal 0 sends nothing; no memory involved.
-    unsafe { libc::kill(pid, 0) == 0 || *libc::__errno_location() != libc::ESRCH }
-}
 
 /// The number of online processors.
 pub fn cores() -> usize {

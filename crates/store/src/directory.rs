@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pario_medium::{Medium, MediumDirectory, MediumFile, OpenMode};
+use pario_runtime::sync::Mutex;
 use pario_types::FileId;
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result, StoreAction};
 use crate::format::StoreFormat;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::FileId;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result, StoreAction};
 use crate::{CorruptByte, PartInfo, Store, StoreSpace, VerifyReport};
@@ -153,7 +153,9 @@ impl<S: Store> FaultyStore<S> {
     fn simulate_delay(&self, blocks: usize) {
         if !self.delay.is_zero() {
             let _busy = self.busy.lock();
-            std::thread::sleep(self.delay.saturating_mul(u32::try_from(blocks).unwrap_or(u32::MAX)));
+            pario_runtime::thread::sleep(
+                self.delay.saturating_mul(u32::try_from(blocks).unwrap_or(u32::MAX)),
+            );
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario_medium::{HostFileSystem, Medium};
+use pario_runtime::sync::Mutex;
 use pario_types::{ErrorKind, FileId};
-use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 use crate::change::BlockFindings;
@@ -231,7 +231,7 @@ impl FileStore {
         Ok(())
     }
 
-    fn removed(&self) -> parking_lot::MutexGuard<'_, Vec<FileId>> {
+    fn removed(&self) -> pario_runtime::sync::MutexGuard<'_, Vec<FileId>> {
         self.removed.lock()
     }
 

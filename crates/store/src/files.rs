@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use pario_medium::{MediumFile, OpenMode};
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::FileId;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::directory::{PartPaths, StoreDirectory};
 use crate::error::{Error, Result, StoreAction};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::FileId;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::PartInfo;
 

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pario_medium::{Medium, MediumFile, OpenMode};
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::FileId;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result, StoreAction};
 

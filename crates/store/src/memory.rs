@@ -5,8 +5,8 @@ use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::FileId;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result, StoreAction};
 use crate::order::BlockOrder;

@@ -12,10 +12,13 @@ mod connection;
 mod deadline_stream;
 mod error;
 mod fork;
+#[cfg_attr(pario_simulation, path = "simulated/listener.rs")]
 mod listener;
 mod records;
 mod server_handshake;
+#[cfg_attr(pario_simulation, path = "simulated/stream.rs")]
 mod stream;
+#[cfg_attr(pario_simulation, allow(dead_code))]
 mod sys;
 
 pub use address::Address;

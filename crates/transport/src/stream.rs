@@ -74,7 +74,7 @@ impl Stream {
                 match sys::connect_unix(path) {
                     Ok(socket) => break Stream::Unix(socket.into()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        std::thread::sleep(left(deadline)?.min(CROWDED));
+                        pario_runtime::thread::sleep(left(deadline)?.min(CROWDED));
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
@@ -238,7 +238,7 @@ pub fn look_up(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<Socke
         // After the deadline there is no receiver any more.
         let _ = found.send(answer);
     };
-    std::thread::Builder::new().name("pario names".into()).spawn(ask)?;
+    pario_runtime::thread::Builder::new().name("pario names".into()).spawn(ask)?;
     addresses.recv_timeout(left(deadline)?).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 

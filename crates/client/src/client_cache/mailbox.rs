@@ -51,7 +51,9 @@ impl Shared {
                     state.mailboxes.insert((team, server), MailboxState::Away);
                     let (shared, mailbox) = (Arc::downgrade(self), servers.mailbox(server));
                     let run = move || run(&shared, team, server, mailbox);
-                    if let Err(cause) = std::thread::Builder::new().name("pario-recalls".into()).spawn(run) {
+                    if let Err(cause) =
+                        pario_runtime::thread::Builder::new().name("pario-recalls".into()).spawn(run)
+                    {
                         state.mailboxes.remove(&(team, server));
                         return Err(Error::Thread(cause));
                     }

@@ -28,8 +28,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::{Condvar, Mutex, MutexGuard};
 use pario_types::FileId;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::file::File;
@@ -204,7 +204,10 @@ impl Shared {
         if !state.has_staging_thread {
             let shared = Arc::clone(self);
             let run = move || stage::run(&shared);
-            std::thread::Builder::new().name("pario-staging".into()).spawn(run).map_err(Error::Thread)?;
+            pario_runtime::thread::Builder::new()
+                .name("pario-staging".into())
+                .spawn(run)
+                .map_err(Error::Thread)?;
             state.has_staging_thread = true;
         }
         Ok(TierFile::new(Arc::clone(self), key, block, servers))

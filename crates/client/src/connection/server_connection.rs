@@ -9,12 +9,12 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use pario_transport::{Connection, SocketOptions, is_forked};
 use pario_types::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::Failure;
 use pario_wire::{Envelope, Reply, Request};
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 
 use crate::client_core::{ClientCore, Membership, unexpected};
 use crate::connection::mapped_pool::MappedPool;
@@ -37,7 +37,7 @@ const SIGNS_OF_LIFE: u32 = 3;
 /// A host that was silent for the time of a request is taken to be gone, but not before this.
 const LEAST_SILENCE: Duration = Duration::from_secs(1);
 
-thread_local! {
+pario_runtime::thread_local! {
     static REQUEST_COUNTS: Cell<RequestCounts> = const { Cell::new(RequestCounts { requests: 0, bytes: 0 }) };
 }
 
@@ -516,7 +516,7 @@ pub(crate) fn connect_all(
         if outcomes.iter().all(Option::is_some) {
             return outcomes.into_iter().flatten().collect();
         }
-        std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
+        pario_runtime::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use pario_layout::{Layout, PlacementMap};
+use pario_runtime::sync::Mutex;
 use pario_transport::is_forked;
 use pario_types::{ErrorKind, FileId, ServerId, Stamp};
 use pario_wire::message::{self, Attributes, CloseReport, FileSize, OpenAccess};
 use pario_wire::{Reply, Request};
-use parking_lot::Mutex;
 
 use crate::client_core::{ClientCore, unexpected};
 use crate::connection::server_connection::ServerConnection;
@@ -94,7 +94,7 @@ impl OpenFile {
                     tries += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::FileInUse && Instant::now() < deadline => {
-                    std::thread::sleep(PAUSE);
+                    pario_runtime::thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),
             }

@@ -4,8 +4,8 @@
 //! another process, or sent it to the metadata server itself, does not fetch it.
 
 use pario_layout::{Layout, PlacementMap, PlacementMapId, Striping};
+use pario_runtime::sync::Mutex;
 use pario_wire::{Reply, Request};
-use parking_lot::Mutex;
 
 use crate::client_core::{ClientCore, unexpected};
 use crate::error::Result;

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::Mutex;
 use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::{Reply, Request};
-use parking_lot::Mutex;
 
 use crate::client_core::{ClientCore, unexpected};
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ impl OpenFile {
                     if Instant::now() >= deadline {
                         return Err(error);
                     }
-                    std::thread::sleep(PAUSE);
+                    pario_runtime::thread::sleep(PAUSE);
                 }
                 Err(error) => {
                     // It may have begun all the same, or begin later.

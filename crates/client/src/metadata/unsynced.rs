@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::{FileId, ServerId};
-use parking_lot::{Mutex, MutexGuard};
 
 /// The record of a server that has lost writes for certain.
 const LOST: u64 = u64::MAX;

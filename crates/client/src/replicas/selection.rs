@@ -164,7 +164,7 @@ impl OpenFile {
                 }
                 Err(_) => {}
             }
-            std::thread::sleep(pause);
+            pario_runtime::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::history::{Call, How, Nanos, Op, Outcome, content, pattern};
+use super::history::{Call, CallOutcome, How, Nanos, Op, content, pattern};
 
 /// A file's content at some time, and what was done to it since.
 #[derive(Debug, Default)]
@@ -159,8 +159,8 @@ impl Contents {
         let Some(end) = call.end else { return Ok(0) };
         let read = Read { contents: self, start: call.start, end, losses };
         match (&call.op, &call.outcome) {
-            (Op::Len { .. }, Some(Outcome::Size(size))) => read.size(*size, *size).map(|()| 0),
-            (Op::Read { at, len, .. }, Some(Outcome::Bytes(bytes))) => {
+            (Op::Len { .. }, Some(CallOutcome::Size(size))) => read.size(*size, *size).map(|()| 0),
+            (Op::Read { at, len, .. }, Some(CallOutcome::Bytes(bytes))) => {
                 let found = at + bytes.len() as u64;
                 match bytes.len() as u64 {
                     all if all == *len => read.size(found, u64::MAX)?,
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     fn call(worker: u32, op: Op, start: Nanos, end: Option<Nanos>) -> Call {
-        let outcome = end.map(|_| Outcome::Done);
+        let outcome = end.map(|_| CallOutcome::Done);
         Call { worker, slot: 0, op, start, end, outcome }
     }
 
@@ -353,13 +353,13 @@ mod tests {
 
     fn read(contents: &Contents, start: Nanos, bytes: Vec<u8>, losses: &[Nanos]) -> bool {
         let op = Op::Read { file: 0, at: 0, len: bytes.len() as u64 };
-        let outcome = Some(Outcome::Bytes(bytes));
+        let outcome = Some(CallOutcome::Bytes(bytes));
         let call = Call { worker: 9, slot: 0, op, start, end: Some(start + 1), outcome };
         contents.judge(&call, losses).is_ok()
     }
 
     fn size(contents: &Contents, start: Nanos, size: u64) -> bool {
-        let outcome = Some(Outcome::Size(size));
+        let outcome = Some(CallOutcome::Size(size));
         let op = Op::Len { file: 0 };
         contents.judge(&Call { worker: 9, slot: 0, op, start, end: Some(start + 1), outcome }, &[]).is_ok()
     }
@@ -427,7 +427,7 @@ mod tests {
         ];
         let may_be_lost = |calls: &[Call]| read(&contents(calls), 200, content(1, 0, 10), &[100]);
         assert!(!may_be_lost(&calls));
-        calls[3].outcome = Some(Outcome::Failed { kind: "NoSpace".into(), text: String::new() });
+        calls[3].outcome = Some(CallOutcome::Failed { kind: "NoSpace".into(), text: String::new() });
         assert!(may_be_lost(&calls));
         calls.push(call(1, Op::Sync { file: 0 }, 70, Some(80)));
         assert!(!may_be_lost(&calls), "a sync is about the file");

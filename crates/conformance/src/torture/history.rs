@@ -90,7 +90,7 @@ pub enum How {
 
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     Done,
     Bytes(Vec<u8>),
     Size(u64),
@@ -111,19 +111,19 @@ pub struct Call {
     pub start: Nanos,
     /// When it returned; none if the worker died in it.
     pub end: Option<Nanos>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<CallOutcome>,
 }
 
 impl Call {
     /// Whether it returned success.
     pub fn succeeded(&self) -> bool {
-        !matches!(self.outcome, None | Some(Outcome::Failed { .. }))
+        !matches!(self.outcome, None | Some(CallOutcome::Failed { .. }))
     }
 
     /// The error that it returned.
     pub fn failure(&self) -> Option<(&str, &str)> {
         match &self.outcome {
-            Some(Outcome::Failed { kind, text }) => Some((kind, text)),
+            Some(CallOutcome::Failed { kind, text }) => Some((kind, text)),
             _ => None,
         }
     }
@@ -204,23 +204,23 @@ impl<'a> Words<'a> {
         Some(op)
     }
 
-    fn outcome(&mut self) -> Option<Outcome> {
+    fn outcome(&mut self) -> Option<CallOutcome> {
         let outcome = match self.word()? {
-            "done" => Outcome::Done,
-            "bytes" => Outcome::Bytes(from_hex(self.word().unwrap_or_default())?),
-            "size" => Outcome::Size(self.number()?),
+            "done" => CallOutcome::Done,
+            "bytes" => CallOutcome::Bytes(from_hex(self.word().unwrap_or_default())?),
+            "size" => CallOutcome::Size(self.number()?),
             "names" => {
                 let mut names = Vec::new();
                 while let Some(word) = self.word() {
                     let (name, hex) = word.split_once('=')?;
                     names.push((name.to_owned(), from_hex(hex)?));
                 }
-                Outcome::Names(names)
+                CallOutcome::Names(names)
             }
             "failed" => {
                 let kind = self.name()?;
                 let text: Vec<&str> = self.0.by_ref().collect();
-                Outcome::Failed { kind, text: text.join(" ") }
+                CallOutcome::Failed { kind, text: text.join(" ") }
             }
             _ => return None,
         };
@@ -240,17 +240,17 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| Some((digit(pair[0])? << 4 | digit(*pair.get(1)?)?) as u8)).collect()
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for CallOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Done => write!(f, "done"),
-            Outcome::Bytes(bytes) => write!(f, "bytes {}", to_hex(bytes)),
-            Outcome::Size(size) => write!(f, "size {size}"),
-            Outcome::Names(names) => {
+            CallOutcome::Done => write!(f, "done"),
+            CallOutcome::Bytes(bytes) => write!(f, "bytes {}", to_hex(bytes)),
+            CallOutcome::Size(size) => write!(f, "size {size}"),
+            CallOutcome::Names(names) => {
                 write!(f, "names")?;
                 names.iter().try_for_each(|(name, bytes)| write!(f, " {name}={}", to_hex(bytes)))
             }
-            Outcome::Failed { kind, text } => write!(f, "failed {kind} {}", text.replace('\n', " ")),
+            CallOutcome::Failed { kind, text } => write!(f, "failed {kind} {}", text.replace('\n', " ")),
         }
     }
 }
@@ -267,7 +267,7 @@ impl Journal {
     }
 
     /// Executes a call between its two lines.
-    pub fn call(&mut self, op: &Op, act: impl FnOnce() -> Outcome) -> Outcome {
+    pub fn call(&mut self, op: &Op, act: impl FnOnce() -> CallOutcome) -> CallOutcome {
         self.line(&format!("{} B {op}\n", now()));
         let outcome = act();
         self.line(&format!("{} E {outcome}\n", now()));
@@ -333,16 +333,19 @@ mod tests {
         let path = dir.join("journal");
         let mut journal = Journal::create(&path).expect("a new file");
         let ops = [
-            (Op::Connect, Outcome::Done),
-            (Op::Open { file: 2, how: How::Truncate }, Outcome::Done),
-            (Op::Write { file: 1, serial: 7, extents: vec![(0, 10), (50, 3)], kept: true }, Outcome::Done),
-            (Op::Read { file: 1, at: 5, len: 3 }, Outcome::Bytes(vec![0, 255, 16])),
-            (Op::Read { file: 1, at: 5, len: 3 }, Outcome::Bytes(vec![])),
-            (Op::Len { file: 1 }, Outcome::Size(53)),
-            (Op::List { slot: 0 }, Outcome::Names(vec![("a".into(), vec![1, 2]), ("b".into(), vec![])])),
+            (Op::Connect, CallOutcome::Done),
+            (Op::Open { file: 2, how: How::Truncate }, CallOutcome::Done),
+            (
+                Op::Write { file: 1, serial: 7, extents: vec![(0, 10), (50, 3)], kept: true },
+                CallOutcome::Done,
+            ),
+            (Op::Read { file: 1, at: 5, len: 3 }, CallOutcome::Bytes(vec![0, 255, 16])),
+            (Op::Read { file: 1, at: 5, len: 3 }, CallOutcome::Bytes(vec![])),
+            (Op::Len { file: 1 }, CallOutcome::Size(53)),
+            (Op::List { slot: 0 }, CallOutcome::Names(vec![("a".into(), vec![1, 2]), ("b".into(), vec![])])),
             (
                 Op::Rename { from: "a".into(), to: "b".into() },
-                Outcome::Failed { kind: "Unreachable".into(), text: "server 1: x".into() },
+                CallOutcome::Failed { kind: "Unreachable".into(), text: "server 1: x".into() },
             ),
         ];
         for (op, outcome) in &ops {

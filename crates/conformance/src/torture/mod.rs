@@ -9,9 +9,10 @@
 //! Which operations and faults there are follows from a seed; when exactly they meet does not.
 
 mod cluster;
-mod contents;
+pub mod contents;
 mod fault;
-mod history;
+#[allow(missing_docs, reason = "calls and their arguments, named as in the crate `pario`")]
+pub mod history;
 mod names;
 mod session;
 mod strike;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::history::{Call, Nanos, Op, Outcome};
+use super::history::{Call, CallOutcome, Nanos, Op};
 
 /// The possible states of a directory.
 #[derive(Clone, Debug)]
@@ -69,16 +69,16 @@ impl Names {
         match (&call.op, &call.outcome) {
             (op, outcome) if is_change(op) => self.change(op, outcome.as_ref()),
             (Op::Fill { name, number }, outcome) => {
-                let filled = matches!(outcome, Some(Outcome::Done));
+                let filled = matches!(outcome, Some(CallOutcome::Done));
                 self.each(name, *number, |entry| entry.filled |= filled);
             }
-            (Op::CloseNew { name }, Some(Outcome::Done)) => {
+            (Op::CloseNew { name }, Some(CallOutcome::Done)) => {
                 let end = call.end.unwrap_or(Nanos::MAX);
                 for world in &mut self.worlds {
                     world.get_mut(name).into_iter().for_each(|entry| entry.durable = entry.durable.min(end));
                 }
             }
-            (Op::List { .. }, Some(Outcome::Names(found))) => {
+            (Op::List { .. }, Some(CallOutcome::Names(found))) => {
                 self.worlds.retain(|world| matches(world, found, call.start, losses));
                 // Bytes that were lost with a host do not come back.
                 for (name, bytes) in found {
@@ -114,17 +114,17 @@ impl Names {
         }
     }
 
-    fn change(&mut self, op: &Op, outcome: Option<&Outcome>) {
+    fn change(&mut self, op: &Op, outcome: Option<&CallOutcome>) {
         let mut worlds = Vec::new();
         for world in &self.worlds {
             match (apply(world, op), outcome) {
-                (Ok(next), Some(Outcome::Done)) => worlds.push(next),
-                (Err(_), Some(Outcome::Done)) => {}
-                (Err(wanted), Some(Outcome::Failed { kind, .. })) if kind == wanted => {
+                (Ok(next), Some(CallOutcome::Done)) => worlds.push(next),
+                (Err(_), Some(CallOutcome::Done)) => {}
+                (Err(wanted), Some(CallOutcome::Failed { kind, .. })) if kind == wanted => {
                     worlds.push(world.clone())
                 }
                 // Where it could have been done, it cannot fail for such a reason.
-                (_, Some(Outcome::Failed { kind, .. }))
+                (_, Some(CallOutcome::Failed { kind, .. }))
                     if ["FileExists", "NoSuchFile"].contains(&&**kind) => {}
                 (Ok(next), _) => worlds.extend([world.clone(), next]),
                 (Err(_), _) => worlds.push(world.clone()),
@@ -136,7 +136,7 @@ impl Names {
     }
 }
 
-fn spell(outcome: &Option<Outcome>) -> String {
+fn spell(outcome: &Option<CallOutcome>) -> String {
     outcome.as_ref().map_or_else(|| "nothing".into(), ToString::to_string)
 }
 
@@ -159,12 +159,12 @@ fn matches(world: &World, found: &[(String, Vec<u8>)], at: Nanos, losses: &[Nano
 mod tests {
     use super::*;
 
-    fn call(op: Op, outcome: Option<Outcome>) -> Call {
+    fn call(op: Op, outcome: Option<CallOutcome>) -> Call {
         Call { worker: 1, slot: 0, op, start: 1, end: Some(2), outcome }
     }
 
-    fn failed(kind: &str) -> Option<Outcome> {
-        Some(Outcome::Failed { kind: kind.into(), text: String::new() })
+    fn failed(kind: &str) -> Option<CallOutcome> {
+        Some(CallOutcome::Failed { kind: kind.into(), text: String::new() })
     }
 
     fn create(name: &str, number: u64) -> Op {
@@ -173,19 +173,19 @@ mod tests {
 
     fn list(names: &[(&str, u64)]) -> Call {
         let names = names.iter().map(|(name, number)| (name.to_string(), content(*number).to_vec()));
-        call(Op::List { slot: 0 }, Some(Outcome::Names(names.collect())))
+        call(Op::List { slot: 0 }, Some(CallOutcome::Names(names.collect())))
     }
 
     #[test]
     fn acknowledged_changes_of_names_must_be_visible() {
         let mut names = Names::default();
         for op in [create("a", 1), Op::Fill { name: "a".into(), number: 1 }] {
-            names.take(&call(op, Some(Outcome::Done)), &[]).expect("it can be done");
+            names.take(&call(op, Some(CallOutcome::Done)), &[]).expect("it can be done");
         }
         assert!(names.take(&list(&[]), &[]).is_err());
         assert!(names.take(&list(&[("a", 2)]), &[]).is_err());
         names.take(&list(&[("a", 1)]), &[]).expect("that is it");
-        assert!(names.take(&call(create("a", 2), Some(Outcome::Done)), &[]).is_err());
+        assert!(names.take(&call(create("a", 2), Some(CallOutcome::Done)), &[]).is_err());
         names.take(&call(create("a", 2), failed("FileExists")), &[]).expect("it is there");
     }
 
@@ -194,7 +194,7 @@ mod tests {
         let mut names = Names::default();
         names.take(&call(create("a", 1), None), &[]).expect("either");
         let remove = Op::Remove { name: "b".into() };
-        assert!(names.take(&call(remove, Some(Outcome::Done)), &[]).is_err(), "it never was");
+        assert!(names.take(&call(remove, Some(CallOutcome::Done)), &[]).is_err(), "it never was");
         names.take(&call(create("b", 2), failed("Unreachable")), &[]).expect("either");
         names.take(&list(&[("b", 2)]), &[]).expect("one of four");
         assert!(names.take(&list(&[("a", 1), ("b", 2)]), &[]).is_err(), "it was seen not to be");
@@ -204,11 +204,11 @@ mod tests {
     fn content_that_was_lost_with_a_host_is_not_expected_again() {
         let mut names = Names::default();
         let (name, number) = ("a".to_owned(), 7);
-        let done = Some(Outcome::Done);
+        let done = Some(CallOutcome::Done);
         names.take(&call(Op::Create { name: name.clone(), number }, done.clone()), &[]).unwrap();
         names.take(&call(Op::Fill { name: name.clone(), number }, done), &[]).unwrap();
         let list = |start, bytes: &[u8]| {
-            let outcome = Some(Outcome::Names(vec![(name.clone(), bytes.to_vec())]));
+            let outcome = Some(CallOutcome::Names(vec![(name.clone(), bytes.to_vec())]));
             Call { worker: 1, slot: 0, op: Op::List { slot: 0 }, start, end: Some(start + 1), outcome }
         };
         assert!(names.take(&list(5, &[]), &[]).is_err(), "nothing was lost");

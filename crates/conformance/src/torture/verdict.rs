@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::contents::{Circumstances, seconds};
-use super::history::{self, Call, Op, Outcome, now};
+use super::history::{self, Call, CallOutcome, Op, now};
 use super::session::{LONGEST_CALL, Session, Violation, io};
 use super::worker::NAME;
 
@@ -64,7 +64,7 @@ impl Session<'_> {
                     let wrong = |why| format!("directory of slot {slot}: {why}");
                     self.names[*slot].take(call, &round.losses).map_err(wrong)?;
                 }
-                (Op::Read { file, .. }, Some(Outcome::Bytes(bytes))) => {
+                (Op::Read { file, .. }, Some(CallOutcome::Bytes(bytes))) => {
                     self.files[*file].rebase(bytes.clone(), after);
                 }
                 _ => {}

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pario::{File, OpenOptions, Options, Partition, TierFile, TierOptions};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::history::{How, Journal, Op, Outcome, content};
+use super::history::{CallOutcome, How, Journal, Op, content};
 use super::names;
 use crate::dice::Dice;
 
@@ -111,12 +111,12 @@ pub fn directory(slot: usize) -> String {
     format!("/w{slot}")
 }
 
-fn failed(error: &pario::Error) -> Outcome {
-    Outcome::Failed { kind: format!("{:?}", error.kind()), text: error.to_string() }
+fn failed(error: &pario::Error) -> CallOutcome {
+    CallOutcome::Failed { kind: format!("{:?}", error.kind()), text: error.to_string() }
 }
 
-fn outcome(result: pario::Result<()>) -> Outcome {
-    result.map_or_else(|error| failed(&error), |()| Outcome::Done)
+fn outcome(result: pario::Result<()>) -> CallOutcome {
+    result.map_or_else(|error| failed(&error), |()| CallOutcome::Done)
 }
 
 /// Does the task that the environment names; `false` if it names none.
@@ -198,7 +198,7 @@ impl Worker {
     }
 
     /// Makes a call, in which the worker may end.
-    fn call(&mut self, op: Op, act: impl FnOnce() -> Outcome) -> Outcome {
+    fn call(&mut self, op: Op, act: impl FnOnce() -> CallOutcome) -> CallOutcome {
         self.calls += 1;
         let doomed = self.task.doom.filter(|doom| doom.call == self.calls);
         let most = self.dice.pick(&[300, 5000]);
@@ -236,7 +236,7 @@ impl Worker {
             self.call(Op::Connect, || match pario::open_with(NAME, options) {
                 Ok(open) => {
                     partition = Some(open);
-                    Outcome::Done
+                    CallOutcome::Done
                 }
                 Err(error) => failed(&error),
             });
@@ -323,7 +323,7 @@ impl Worker {
         self.call(Op::Open { file, how }, || match partition.open(&file_path(file), &options) {
             Ok(file) => {
                 opened = Some(Open { file, kept: None });
-                Outcome::Done
+                CallOutcome::Done
             }
             Err(error) => failed(&error),
         });
@@ -338,7 +338,7 @@ impl Worker {
     }
 
     /// Makes a call that is about an open file.
-    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&Open) -> Outcome) {
+    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&Open) -> CallOutcome) {
         let Some(open) = self.files[file].clone() else { return };
         self.call(op, || act(&open));
     }
@@ -358,7 +358,7 @@ impl Worker {
 
     fn len(&mut self, file: usize) {
         self.with(file, Op::Len { file }, |open| {
-            open.file.len().map_or_else(|error| failed(&error), Outcome::Size)
+            open.file.len().map_or_else(|error| failed(&error), CallOutcome::Size)
         });
     }
 
@@ -375,7 +375,7 @@ impl Worker {
             match open.read(&mut bytes, at) {
                 Ok(read) => {
                     bytes.truncate(read);
-                    Outcome::Bytes(bytes)
+                    CallOutcome::Bytes(bytes)
                 }
                 Err(error) => failed(&error),
             }
@@ -455,7 +455,7 @@ impl Worker {
             match partition.open(&path(&name), &options) {
                 Ok(file) => {
                     created = Some(file);
-                    Outcome::Done
+                    CallOutcome::Done
                 }
                 Err(error) => failed(&error),
             }
@@ -464,7 +464,7 @@ impl Worker {
         let filled = self.call(Op::Fill { name: name.clone(), number }, || {
             outcome(file.write_at(&names::content(number), 0))
         });
-        if filled == Outcome::Done {
+        if filled == CallOutcome::Done {
             self.call(Op::CloseNew { name }, || outcome(file.close()));
         }
     }
@@ -483,6 +483,6 @@ impl Worker {
             }
             Ok(names)
         };
-        self.call(Op::List { slot }, || list().map_or_else(|error| failed(&error), Outcome::Names));
+        self.call(Op::List { slot }, || list().map_or_else(|error| failed(&error), CallOutcome::Names));
     }
 }

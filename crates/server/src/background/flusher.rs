@@ -25,7 +25,7 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest number of bytes that one access of the store writes.
 const MAX_BYTES: usize = 1 << 20;
 
-thread_local! {
+pario_runtime::thread_local! {
     /// A buffer of each thread that flushes, which it keeps: new memory costs more than the copy into it.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -81,7 +81,7 @@ impl PoolTier {
             match self.sync(&mut sync, counters)? {
                 SyncProgress::Done => return Ok(()),
                 SyncProgress::Advanced => {}
-                SyncProgress::Blocked => std::thread::sleep(Duration::from_millis(1)),
+                SyncProgress::Blocked => pario_runtime::thread::sleep(Duration::from_millis(1)),
             }
         }
     }
@@ -100,7 +100,7 @@ impl PoolTier {
         self.store_all(counters)?;
         let begun = Instant::now();
         while !self.pool.close() && begun.elapsed() < COPY_TIMEOUT {
-            std::thread::sleep(Duration::from_millis(1));
+            pario_runtime::thread::sleep(Duration::from_millis(1));
         }
         // From here on, a client that was stopped in the middle of a copy learns that its write does not count.
         self.pool.retire();

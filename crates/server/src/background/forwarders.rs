@@ -9,11 +9,11 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use pario_runtime::sync::{Condvar, Mutex};
 use pario_transport::{Address, Connection, SocketOptions, fresh_client};
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
-use parking_lot::{Condvar, Mutex};
 
 use crate::config::Config;
 use crate::core::Core;

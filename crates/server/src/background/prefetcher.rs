@@ -10,9 +10,9 @@ use std::ops;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pario_cache::{Lookup, Pin};
+use pario_runtime::sync::{Condvar, Mutex};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{ByteRange, PrefetchCounters};
-use parking_lot::{Condvar, Mutex};
 
 use crate::counters::{Count, Counters};
 use crate::pool::PoolTier;

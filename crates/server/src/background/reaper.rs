@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use pario_layout::Layout;
 use pario_namespace::UnfinishedTruncation;
+use pario_runtime::sync::MutexGuard;
 use pario_types::{FileId, ServerId, Stamp};
 use pario_wire::Request;
-use parking_lot::MutexGuard;
 
 use super::forwarders::PeerConnections;
 use crate::core::Core;

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use pario_wire::message::Failure;
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 
 use crate::core::Core;
 use crate::error::Result;

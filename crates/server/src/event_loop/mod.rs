@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_transport::Listener;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::core::Core;
 use crate::error::{Error, Result};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use pario_runtime::sync::Mutex;
 
 #[derive(Default)]
 pub(crate) struct Timers(Mutex<BinaryHeap<Reverse<(Instant, u64)>>>);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use pario_runtime::sync::Mutex;
 
 use super::PROBE;
 use super::timers::Timers;

@@ -172,7 +172,7 @@ impl Task {
                     return Err(self.abandon(core));
                 }
                 TaskStep::Yield => {}
-                _ => std::thread::sleep(RETRY),
+                _ => pario_runtime::thread::sleep(RETRY),
             }
         }
     }

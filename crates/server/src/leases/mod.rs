@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Pool, SlotInvalidation};
 use pario_locks::{LockExtent, LockId};
+use pario_runtime::sync::{Mutex, MutexGuard};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{BlockRange, ByteRange, LeaseCounters, LeaseRecall};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::event_loop::LEASE_CHECK;

@@ -15,9 +15,9 @@ use std::path::Path;
 use pario_locks::{
     Grant, LockAction, LockCounters, LockExtent, LockManager, LockMode, LockRequest, LockTicket,
 };
+use pario_runtime::sync::Mutex;
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{ByteRange, MAX_LOCK_RANGES, REPLICA_LOCK_BIT, RangeLockCounters};
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use divergence_log::{DivergenceLog, ReplicaWrite};

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pario_cache::{LedgerId, Lookup, Pin, PinError, Pool, SlotFill, SlotRef};
+use pario_runtime::sync::Mutex;
 use pario_store::Store;
 use pario_types::FileId;
 use pario_wire::message::{AcquireIntent, BlockRange, BlockSlot};
-use parking_lot::Mutex;
 
 use crate::background::prefetcher::Prefetches;
 use crate::counters::Counters;

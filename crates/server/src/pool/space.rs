@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_cache::Pin;
+use pario_runtime::sync::Mutex;
 use pario_types::{ErrorKind, FileId};
-use parking_lot::Mutex;
 
 use super::{BATCH, PoolTier};
 use crate::counters::Counters;

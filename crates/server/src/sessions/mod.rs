@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pario_cache::LedgerId;
+use pario_runtime::sync::Mutex;
 use pario_shm::ProcessIdentity;
 use pario_transport::{HandshakeConfig, ServerHandshake, Stream, fresh_nonce};
 use pario_types::ClientId;
 use pario_wire::greeting::{Hello, RETIRED_POOLS, Role, Welcome};
-use parking_lot::Mutex;
 
 use crate::core::Core;
 use crate::event_loop::fair_queue::Program;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
+use pario_runtime::sync::{Condvar, Mutex, MutexGuard};
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{ESTALE, Failure};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::super::ranges::Ranges;
 use super::super::server_io::{Mailbox, MailboxReply, Recall, ServerIo};

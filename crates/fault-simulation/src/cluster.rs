@@ -1,0 +1,181 @@
+//! The servers of a history: started, watched and started again.
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use pario_client::Target;
+use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
+use pario_runtime::simulation::scheduler;
+use pario_server::{Config, Server, ShutdownHandle};
+use pario_transport::Address;
+use pario_types::{PartitionId, ServerId};
+use pario_wire::Secret;
+
+use crate::plan::{BLOCK, Plan};
+
+const PARTITION: PartitionId = PartitionId(7);
+
+/// The first port of servers.
+const PORT: u16 = 7000;
+
+/// How long a server may take to start.
+const START: Duration = Duration::from_secs(60);
+
+/// A server as the director sees it.
+#[derive(Clone, Default)]
+struct Running {
+    process: Option<SimulatedPid>,
+    shutdown: Option<ShutdownHandle>,
+    /// Whether clients can connect.
+    is_up: bool,
+    /// Why it ended by itself.
+    failure: Option<String>,
+}
+
+/// All servers.
+pub struct Cluster {
+    directory: PathBuf,
+    plan: Plan,
+    running: Rc<RefCell<Vec<Running>>>,
+}
+
+/// The host of a server or client.
+pub fn host_of(index: usize, plan: &Plan) -> HostId {
+    HostId(1 + index as u32 % plan.hosts)
+}
+
+impl Cluster {
+    pub fn new(directory: &Path, plan: &Plan) -> Cluster {
+        let running = Rc::new(RefCell::new(vec![Running::default(); usize::from(plan.servers)]));
+        Cluster { directory: directory.to_owned(), plan: plan.clone(), running }
+    }
+
+    /// Addresses as a process of a host sees them.
+    fn addresses(&self, host: HostId) -> Vec<Vec<Address>> {
+        let address = |server: u16| {
+            let there = host_of(server.into(), &self.plan);
+            let tcp = Address::Tcp(format!("10.0.0.{}", there.0), PORT + server);
+            let unix = Address::Unix(self.run_directory(server).join("socket"));
+            if there == host { vec![unix, tcp] } else { vec![tcp] }
+        };
+        (0..self.plan.servers).map(address).collect()
+    }
+
+    fn run_directory(&self, server: u16) -> PathBuf {
+        self.directory.join(format!("run{server}"))
+    }
+
+    /// The partition as clients of a host find it.
+    pub fn target(&self, host: HostId) -> Target {
+        Target {
+            name: "simulated".into(),
+            partition: PARTITION,
+            secret: Secret::new([9; 32]),
+            servers: self.addresses(host),
+            metadata: ServerId(0),
+            tier1: self.plan.tier1,
+        }
+    }
+
+    fn config(&self, server: u16) -> Config {
+        let plan = &self.plan;
+        let directory = self.directory.join(format!("data{server}"));
+        for path in [&directory, &self.run_directory(server)] {
+            std::fs::create_dir_all(path).expect("a directory of its own");
+        }
+        let host = host_of(server.into(), plan);
+        let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, host.0 as u8));
+        Config {
+            partition: PARTITION,
+            server: ServerId(server),
+            servers: plan.servers,
+            metadata: ServerId(0),
+            secret: Secret::new([9; 32]),
+            encryption: false,
+            made: directory.join("format").exists(),
+            directory,
+            run_directory: self.run_directory(server),
+            listen: (plan.hosts > 1).then_some((address, PORT + server)),
+            stripe: plan.stripe,
+            block: BLOCK,
+            cache: plan.slots * u64::from(BLOCK),
+            high_water: (plan.slots / 2) as u32,
+            low_water: (plan.slots / 4) as u32,
+            views: 16,
+            view_bytes: 1 << 16,
+            workers: plan.workers,
+            fair: true,
+            lease: Duration::from_secs(1),
+            grace: Duration::from_secs(2),
+            deadline: Duration::from_secs(4),
+            store_delay: Duration::ZERO,
+            panics: None,
+        }
+    }
+
+    /// Starts a server that does not run.
+    pub fn start(&self, server: u16) {
+        let index = usize::from(server);
+        if self.process(index).is_some() {
+            return;
+        }
+        let host = host_of(index, &self.plan);
+        let (config, addresses, running) =
+            (self.config(server), self.addresses(host), Rc::clone(&self.running));
+        let main = move || {
+            let outcome = Server::start(config).and_then(|server| {
+                server.set_peers(addresses);
+                {
+                    let mut running = running.borrow_mut();
+                    (running[index].shutdown, running[index].is_up) = (Some(server.shutdown_handle()), true);
+                }
+                scheduler::log("the server is up");
+                server.wait()
+            });
+            let failure = outcome.err().map(|error| error.to_string());
+            scheduler::log(format!("the server ended: {}", failure.as_deref().unwrap_or("in order")));
+            running.borrow_mut()[index] = Running { failure, ..Running::default() };
+        };
+        let process = process::start_process(host, &format!("server {server}"), main);
+        self.running.borrow_mut()[index].process = Some(process);
+    }
+
+    /// The process of a server, if it runs.
+    pub fn process(&self, index: usize) -> Option<SimulatedPid> {
+        let process = self.running.borrow()[index].process?;
+        if process::has_threads(process) {
+            return Some(process);
+        }
+        self.running.borrow_mut()[index] = Running::default();
+        None
+    }
+
+    /// Tells a server to store everything and end, as SIGTERM does.
+    pub fn terminate(&self, index: usize) {
+        let shutdown = self.running.borrow()[index].shutdown.clone();
+        if let Some(shutdown) = shutdown {
+            shutdown.shut_down();
+        }
+    }
+
+    /// Starts all servers and waits until they serve.
+    pub fn bring_up(&self) -> Result<(), String> {
+        let until = scheduler::now() + START.as_nanos() as u64;
+        loop {
+            (0..self.plan.servers).for_each(|server| self.start(server));
+            let is_up = |index: usize| self.process(index).is_some() && self.running.borrow()[index].is_up;
+            if (0..usize::from(self.plan.servers)).all(is_up) {
+                return Ok(());
+            }
+            if scheduler::now() > until {
+                let failures =
+                    self.running.borrow().iter().map(|one| one.failure.clone()).collect::<Vec<_>>();
+                return Err(format!("servers do not start: {failures:?}"));
+            }
+            scheduler::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! One history: calls and faults, then a look at everything, and the verdict.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use pario_conformance::torture::contents::{Circumstances, Contents};
+use pario_conformance::torture::history::{Call, Op};
+use pario_runtime::simulation::process::{self, SimulatedPid};
+use pario_runtime::simulation::scheduler;
+
+use crate::client::{Calls, Client};
+use crate::cluster::{Cluster, host_of};
+use crate::faults::{self, ClientProcess};
+use crate::plan::Plan;
+
+/// What a dead client was about to do is over after this time.
+const AFTER_DEATH: Duration = Duration::from_secs(12);
+
+/// No call takes longer, unless its process stood still.
+const LONGEST_CALL: Duration = Duration::from_secs(45);
+
+/// What is wrong.
+pub type Violation = String;
+
+/// Runs a history. The director's thread calls it.
+pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
+    let cluster = Cluster::new(directory, plan);
+    cluster.bring_up()?;
+    let calls: Calls = Rc::new(RefCell::new(Vec::new()));
+    let mut deaths = BTreeMap::new();
+    let mut next_worker = 1;
+    let mut clients: Vec<ClientProcess> = Vec::new();
+    for index in 0..plan.clients {
+        clients.push(start_client(plan, &cluster, &calls, index, &mut next_worker));
+    }
+    let mut left = plan.fault_count;
+    while clients.iter().any(|client| process::has_threads(client.1)) {
+        scheduler::sleep(Duration::from_nanos(
+            scheduler::random_below(plan.fault_interval.as_nanos() as u64),
+        ));
+        clients.retain(|client| process::has_threads(client.1));
+        if left > 0 && !clients.is_empty() {
+            left -= 1;
+            if let Some(worker) = faults::inject(plan, &cluster, &clients) {
+                deaths.insert(worker, scheduler::now());
+            }
+        }
+        // A supervisor starts dead servers again.
+        (0..plan.servers).for_each(|server| cluster.start(server));
+    }
+    supervise(&cluster, AFTER_DEATH * 2)?;
+    let seen: Calls = Rc::new(RefCell::new(Vec::new()));
+    let (_, process) = start_reader(plan, &cluster, &seen, next_worker);
+    wait_for(&cluster, process)?;
+    judge(plan, &calls.borrow(), &seen.borrow(), &deaths)
+}
+
+fn start_client(
+    plan: &Plan,
+    cluster: &Cluster,
+    calls: &Calls,
+    index: usize,
+    next: &mut u32,
+) -> ClientProcess {
+    let (worker, host) = (*next, host_of(index, plan));
+    *next += 1;
+    let client = Client::new(worker, plan, cluster.target(host), Rc::clone(calls));
+    (worker, process::start_process(host, &format!("client {worker}"), move || client.work()))
+}
+
+fn start_reader(plan: &Plan, cluster: &Cluster, calls: &Calls, worker: u32) -> ClientProcess {
+    let host = host_of(0, plan);
+    let client = Client::new(worker, plan, cluster.target(host), Rc::clone(calls));
+    (worker, process::start_process(host, "reader", move || client.look()))
+}
+
+/// Keeps all servers running for some time.
+fn supervise(cluster: &Cluster, time: Duration) -> Result<(), Violation> {
+    let until = scheduler::now() + time.as_nanos() as u64;
+    while scheduler::now() < until {
+        cluster.bring_up()?;
+        scheduler::sleep(Duration::from_secs(1));
+    }
+    cluster.bring_up()
+}
+
+fn wait_for(cluster: &Cluster, process: SimulatedPid) -> Result<(), Violation> {
+    let until = scheduler::now() + 10 * 60 * 1_000_000_000;
+    while process::has_threads(process) {
+        if scheduler::now() > until {
+            return Err("a process that only reads does not end".into());
+        }
+        cluster.bring_up()?;
+        scheduler::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Compares what was seen with what may be; returns the number of bytes that were compared.
+fn judge(plan: &Plan, calls: &[Call], seen: &[Call], deaths: &BTreeMap<u32, u64>) -> Result<u64, Violation> {
+    let over =
+        |worker: u32| deaths.get(&worker).map_or(u64::MAX, |death| death + AFTER_DEATH.as_nanos() as u64);
+    let circumstances = Circumstances { over: &over };
+    let longest = LONGEST_CALL.as_nanos() as u64;
+    if let Some(call) = calls.iter().find(|call| call.end.is_some_and(|end| end - call.start > longest)) {
+        return Err(format!("worker {}: {} took too long", call.worker, call.op));
+    }
+    let is_unexpected = |call: &&Call| call.failure().is_some_and(|(kind, _)| kind != "NoSuchFile");
+    if let Some(call) = seen.iter().find(is_unexpected) {
+        return Err(format!("all servers run, but {}: {:?}", call.op, call.failure()));
+    }
+    if seen.last().is_none_or(|call| call.end.is_none()) {
+        return Err("the reader did not finish".into());
+    }
+    let mut compared = 0;
+    for file in 0..plan.files {
+        let mut contents = Contents::default();
+        contents.take(file, calls, &circumstances);
+        for call in calls.iter().chain(seen) {
+            if matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file) {
+                let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
+                compared += contents.judge(call, &[]).map_err(wrong)?;
+            }
+        }
+    }
+    Ok(compared)
+}

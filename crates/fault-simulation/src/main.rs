@@ -1,0 +1,33 @@
+//! Runs clients and servers in a simulated world of faults, and compares every result with what it may be: `cargo xtask simulate`.
+//!
+//! Each history runs in a process of its own, because a simulation leaks the memory of killed processes. A seed determines a history: its
+//! partition, its calls, its faults and the order of all steps.
+
+#![deny(unsafe_code)]
+
+#[cfg(pario_simulation)]
+mod arguments;
+#[cfg(pario_simulation)]
+mod client;
+#[cfg(pario_simulation)]
+mod cluster;
+#[cfg(pario_simulation)]
+mod faults;
+#[cfg(pario_simulation)]
+mod history;
+#[cfg(pario_simulation)]
+mod plan;
+#[cfg(pario_simulation)]
+#[allow(unsafe_code)]
+mod runner;
+
+#[cfg(pario_simulation)]
+fn main() -> std::process::ExitCode {
+    runner::main()
+}
+
+#[cfg(not(pario_simulation))]
+fn main() {
+    eprintln!("this program is built without simulation: use `cargo xtask simulate`");
+    std::process::exit(2);
+}

@@ -1,0 +1,79 @@
+//! The shape of a history: its partition, its programs and its faults.
+
+use std::time::Duration;
+
+/// The bytes of a block of the pools.
+pub const BLOCK: u32 = 4096;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A server or a client is killed.
+    Kill,
+    /// A server or a client stands still for a while.
+    Stop,
+    /// A server ends as after SIGTERM, and is started again.
+    Terminate,
+    /// A connection breaks.
+    Break,
+    /// A host is cut off from the others for a while.
+    Cut,
+}
+
+/// All kinds, with the names that the command line has for them.
+pub const KINDS: [(FaultKind, &str); 5] = [
+    (FaultKind::Kill, "kill"),
+    (FaultKind::Stop, "stop"),
+    (FaultKind::Terminate, "term"),
+    (FaultKind::Break, "break"),
+    (FaultKind::Cut, "cut"),
+];
+
+/// What a seed determines before a history starts.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub servers: u16,
+    /// Servers and clients are on so many hosts, in turn.
+    pub hosts: u32,
+    pub stripe: u64,
+    pub slots: u64,
+    pub workers: usize,
+    pub files: usize,
+    /// The most bytes of a file.
+    pub limit: u64,
+    pub clients: usize,
+    /// Calls of each client.
+    pub calls: u32,
+    /// Whether clients may cache blocks in their own memory.
+    pub tier1: bool,
+    pub faults: Vec<FaultKind>,
+    pub fault_count: u32,
+    /// The longest time between two faults.
+    pub fault_interval: Duration,
+    /// At a scheduling point another thread goes on once in so many times.
+    pub switch_one_in: u32,
+}
+
+impl Plan {
+    pub fn new(seed: u64, allowed: &[FaultKind]) -> Plan {
+        let mut random = fastrand::Rng::with_seed(seed ^ 0x9e37_79b9);
+        let faults: Vec<FaultKind> = allowed.iter().copied().filter(|_| random.bool()).collect();
+        let servers = random.u16(1..=3);
+        Plan {
+            servers,
+            hosts: if random.u32(0..3) == 0 { 2 } else { 1 },
+            stripe: [3000, 4096, 10_000][random.usize(0..3)],
+            slots: [16, 16, 24][random.usize(0..3)],
+            workers: random.usize(1..=2),
+            files: random.usize(1..=2),
+            limit: [9000, 40_000, 150_000][random.usize(0..3)],
+            clients: random.usize(1..=3),
+            calls: random.u32(5..40),
+            tier1: random.u32(0..4) == 0,
+            fault_count: if faults.is_empty() { 0 } else { random.u32(1..6) },
+            faults,
+            fault_interval: Duration::from_micros(random.u64(200..20_000)),
+            switch_one_in: [2, 5, 20, 100][random.usize(0..4)],
+        }
+    }
+}

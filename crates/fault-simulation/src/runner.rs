@@ -1,0 +1,173 @@
+//! Runs histories, each in a child process, and reports the first that fails.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Instant;
+
+use pario_runtime::simulation::scheduler::{self, RunEnd, RunOptions};
+
+use crate::arguments::{self, Arguments};
+use crate::history;
+use crate::plan::{FaultKind, KINDS, Plan};
+
+/// Most steps of a history.
+const MOST_STEPS: u64 = 20_000_000;
+
+/// The result of a history, as its process reports it.
+#[derive(Debug)]
+struct Report {
+    violation: Option<String>,
+    steps: u64,
+    bytes: u64,
+    fingerprint: u64,
+}
+
+/// The program.
+pub fn main() -> ExitCode {
+    let arguments = match arguments::parse(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => {
+            print!("{}", arguments::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Err(why) => {
+            eprintln!("simulate: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    match run_all(&arguments) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn allowed(arguments: &Arguments) -> Result<Vec<FaultKind>, String> {
+    let Some(names) = &arguments.faults else { return Ok(KINDS.iter().map(|(kind, _)| *kind).collect()) };
+    let find = |name: &String| {
+        let found = KINDS.iter().find(|(_, one)| one == name).map(|(kind, _)| *kind);
+        found.ok_or_else(|| format!("there is no fault `{name}`"))
+    };
+    names.iter().map(find).collect()
+}
+
+fn run_all(arguments: &Arguments) -> Result<String, String> {
+    let allowed = allowed(arguments)?;
+    let begun = Instant::now();
+    let (mut next, mut done, mut steps, mut bytes) = (0, 0u64, 0u64, 0u64);
+    let mut running: BTreeMap<libc::pid_t, (u64, File)> = BTreeMap::new();
+    loop {
+        while running.len() < arguments.jobs
+            && next < arguments.seeds
+            && begun.elapsed().as_secs() < arguments.seconds
+        {
+            let seed = arguments.first + next;
+            next += 1;
+            let (child, pipe) = start(seed, &allowed, arguments.log)?;
+            running.insert(child, (seed, pipe));
+        }
+        if running.is_empty() {
+            break;
+        }
+        let (child, status) = wait_for_child();
+        let Some((seed, pipe)) = running.remove(&child) else { continue };
+        let report = read_report(pipe, status);
+        if let Some(violation) = report.violation {
+            return Err(format!("seed {seed}: {violation}\nagain: cargo xtask simulate --seed {seed} --log"));
+        }
+        (done, steps, bytes) = (done + 1, steps + report.steps, bytes + report.bytes);
+        if arguments.log {
+            println!("fingerprint {:016x}", report.fingerprint);
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(format!(
+        "{done} histories in {seconds:.1} s ({:.0} per second), {steps} steps, {bytes} bytes compared: nothing was lost",
+        done as f64 / seconds
+    ))
+}
+
+/// Starts a history in a child process.
+fn start(seed: u64, allowed: &[FaultKind], log: bool) -> Result<(libc::pid_t, File), String> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors, which are new and ours.
+    let (read, write) = unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(format!("pipe: {}", std::io::Error::last_os_error()));
+        }
+        (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1]))
+    };
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(format!("fork: {}", std::io::Error::last_os_error())),
+        0 => {
+            drop(read);
+            let report = run_one(seed, allowed, log);
+            report_to(write, &report);
+            // SAFETY: ends the child without destructors: the simulation has leaked what they would need.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            drop(write);
+            Ok((child, read))
+        }
+    }
+}
+
+fn run_one(seed: u64, allowed: &[FaultKind], verbose: bool) -> Report {
+    let directory = std::path::PathBuf::from(format!("/dev/shm/pario-simulation-{}", std::process::id()));
+    let plan = Plan::new(seed, allowed);
+    let options = RunOptions { seed, switch_one_in: plan.switch_one_in, most_steps: MOST_STEPS, verbose };
+    let verdict = Rc::new(RefCell::new(Err("the director did not return".to_owned())));
+    let (result, place) = (Rc::clone(&verdict), directory.clone());
+    let shape = format!("{plan:?}");
+    let report = scheduler::run(options, move || *result.borrow_mut() = history::run(&plan, &place));
+    let _ = std::fs::remove_dir_all(directory);
+    let verdict = verdict.borrow().clone();
+    let violation = match (&report.end, &verdict) {
+        (RunEnd::Done, Ok(_)) => None,
+        (RunEnd::Done, Err(why)) => Some(why.clone()),
+        (end, _) => Some(format!("{end:?}")),
+    };
+    let violation =
+        violation.map(|why| format!("{why}\n{shape}\nthe last steps:\n{}", report.log.join("\n")));
+    Report { violation, steps: report.steps, bytes: verdict.unwrap_or(0), fingerprint: report.fingerprint }
+}
+
+fn report_to(mut pipe: File, report: &Report) {
+    let text = report.violation.as_deref().unwrap_or_default();
+    let line = format!("{} {} {}\n{text}", report.steps, report.bytes, report.fingerprint);
+    // The parent may have gone.
+    let _ = pipe.write_all(line.as_bytes());
+}
+
+fn read_report(mut pipe: File, status: i32) -> Report {
+    let mut text = String::new();
+    let read = pipe.read_to_string(&mut text);
+    let (numbers, violation) = text.split_once('\n').unwrap_or_default();
+    let mut numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
+    let (steps, bytes, fingerprint) = (numbers.next(), numbers.next(), numbers.next());
+    let violation = match (read, fingerprint) {
+        (Ok(_), Some(_)) => Some(violation.to_owned()).filter(|text| !text.is_empty()),
+        _ => Some(format!("the process of the history ended with status {status:#x} and without a report")),
+    };
+    let or_zero = |number: Option<u64>| number.unwrap_or(0);
+    Report { violation, steps: or_zero(steps), bytes: or_zero(bytes), fingerprint: or_zero(fingerprint) }
+}
+
+fn wait_for_child() -> (libc::pid_t, i32) {
+    let mut status = 0;
+    // SAFETY: the pointer is to a local.
+    let child = unsafe { libc::waitpid(-1, &mut status, 0) };
+    (child, status)
+}

@@ -1,0 +1,59 @@
+//! The only way of clients and servers to threads, locks and scheduling points.
+//!
+//! In a normal build every name here is the one of the standard library or of `parking_lot`, and [`point`] is empty: this crate costs
+//! nothing. In a build with `--cfg pario_simulation` the same names belong to a scheduler that runs all threads of all simulated processes
+//! in one thread, one at a time, in an order that a seed decides (`simulation`). A test that fails with some seed fails with it again.
+//!
+//! Clocks and random numbers need no names of their own: a simulation replaces the C library's `clock_gettime` and `getrandom`, which the
+//! standard library and all crates call.
+
+#[cfg(pario_simulation)]
+pub mod simulation;
+
+#[cfg(not(pario_simulation))]
+mod real {
+    use std::io;
+    use std::os::fd::{AsFd, AsRawFd};
+
+    /// Threads.
+    pub mod thread {
+        pub use std::thread::{Builder, JoinHandle, sleep, spawn, yield_now};
+    }
+
+    /// Locks and condition variables.
+    pub mod sync {
+        pub use parking_lot::{
+            Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+        };
+    }
+
+    pub use std::thread_local;
+
+    /// A place where a simulation may let another thread go on: between two accesses to memory that processes share.
+    #[inline(always)]
+    pub fn point() {}
+
+    /// Locks an open file for this process, until the file is closed or the process ends; `false` if another process has locked it.
+    pub fn try_lock_file(file: &impl AsFd) -> io::Result<bool> {
+        let descriptor = file.as_fd().as_raw_fd();
+        // SAFETY: no memory involved.
+        if unsafe { libc::flock(descriptor, libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return Ok(true);
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            error => Err(error),
+        }
+    }
+
+    /// Ends this process at once.
+    pub fn abort() -> ! {
+        std::process::abort()
+    }
+}
+
+#[cfg(not(pario_simulation))]
+pub use real::{abort, point, sync, thread, thread_local, try_lock_file};
+
+#[cfg(pario_simulation)]
+pub use simulation::{file_lock::try_lock_file, process::abort, scheduler::point, sync, thread};

@@ -1,0 +1,17 @@
+//! A deterministic simulation of processes and their threads.
+//!
+//! - `scheduler`: which thread goes on, and virtual time.
+//! - `process`: processes that die, stand still and go on, and their hosts.
+//! - `sync`, `thread`, `local`: locks, condition variables, threads and thread-local values with the interfaces of the real ones.
+//! - `network`: streams and listeners between simulated processes.
+//! - `interpose`: the C library's clocks and random numbers.
+
+pub(crate) mod file_lock;
+pub mod futex;
+mod interpose;
+pub mod local;
+pub mod network;
+pub mod process;
+pub mod scheduler;
+pub mod sync;
+pub mod thread;

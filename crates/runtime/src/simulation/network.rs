@@ -1,0 +1,588 @@
+//! Streams, listeners and readiness between simulated processes.
+//!
+//! A socket has a number that looks like a descriptor and is none. Unix sockets deliver at once. Bytes over TCP arrive after a random delay,
+//! in order within a connection and in any order between connections, and not at all while one of both hosts is cut off. The sockets of a process that ends are closed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::process::{HostId, SimulatedPid};
+use super::scheduler::{self, Scheduler, Waiter, Wakeup};
+
+/// The number of a simulated socket.
+pub type SocketNumber = i32;
+
+/// Numbers that no real descriptor has.
+const FIRST: SocketNumber = 1 << 24;
+
+/// Most bytes on their way in one direction of a connection.
+const CAPACITY: usize = 64 << 10;
+
+/// Most connections that wait to be accepted.
+const BACKLOG: usize = 128;
+
+/// The longest delay of TCP, in nanoseconds.
+const LONGEST_DELAY: u64 = 200_000;
+
+/// A connection whose peer's host is cut off for longer fails, in nanoseconds.
+const SILENCE: u64 = 30_000_000_000;
+
+#[derive(Default)]
+pub(crate) struct Network {
+    sockets: BTreeMap<SocketNumber, Socket>,
+    count: SocketNumber,
+    unix: BTreeMap<(HostId, PathBuf), SocketNumber>,
+    tcp: BTreeMap<(HostId, u16), SocketNumber>,
+    next_port: u16,
+    cut: BTreeMap<HostId, u64>,
+    polls: BTreeMap<u64, PollState>,
+    poll_count: u64,
+}
+
+struct Socket {
+    owner: SimulatedPid,
+    host: HostId,
+    kind: Kind,
+    waiters: Vec<Waiter>,
+    /// Registration with a poll: its number there.
+    poll: Option<Registration>,
+}
+
+#[derive(Clone, Copy)]
+struct Registration {
+    poll: u64,
+    number: u64,
+    interest: Option<PollInterest>,
+}
+
+enum Kind {
+    Stream(StreamState),
+    Listener { backlog: VecDeque<SocketNumber> },
+    Bell { is_rung: bool },
+}
+
+struct StreamState {
+    peer: Option<SocketNumber>,
+    peer_process: SimulatedPid,
+    peer_host: HostId,
+    is_local: bool,
+    /// Bytes on their way here, with the time of their arrival.
+    incoming: VecDeque<(u64, VecDeque<u8>)>,
+    descriptors: VecDeque<OwnedFd>,
+    /// The other side sends nothing any more; it has closed.
+    is_ended: bool,
+    /// The connection failed, or this side has ended it.
+    is_broken: bool,
+}
+
+#[derive(Default)]
+struct PollState {
+    sockets: BTreeSet<SocketNumber>,
+    waiters: Vec<Waiter>,
+}
+
+/// What a poll reports of a socket, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollInterest {
+    /// Something can be read.
+    Read,
+    /// Something can be written.
+    Write,
+    /// The other side has closed.
+    End,
+}
+
+fn use_network<T>(act: impl FnOnce(&mut Network, &Context) -> T) -> T {
+    scheduler::with(|scheduler| {
+        let owner = scheduler.owner();
+        let context = Context { owner, host: scheduler.host(owner) };
+        act(&mut scheduler.network, &context)
+    })
+}
+
+/// Wakes everybody who waits for a socket, and the poll that watches it.
+fn wake_waiters(scheduler: &mut Scheduler, sockets: impl IntoIterator<Item = SocketNumber>) {
+    let waiters: Vec<Waiter> =
+        sockets.into_iter().flat_map(|socket| scheduler.network.take_waiters(socket)).collect();
+    waiters.into_iter().for_each(|waiter| scheduler.wake(waiter, Wakeup::Notified));
+}
+
+struct Context {
+    owner: SimulatedPid,
+    host: HostId,
+}
+
+fn broken_pipe() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+impl Network {
+    fn add(&mut self, owner: SimulatedPid, host: HostId, kind: Kind) -> SocketNumber {
+        self.count += 1;
+        let number = FIRST + self.count;
+        self.sockets.insert(number, Socket { owner, host, kind, waiters: Vec::new(), poll: None });
+        number
+    }
+
+    fn add_stream(
+        &mut self,
+        at: (SimulatedPid, HostId),
+        peer: (SimulatedPid, HostId),
+        is_local: bool,
+    ) -> SocketNumber {
+        let state = StreamState {
+            peer: None,
+            peer_process: peer.0,
+            peer_host: peer.1,
+            is_local,
+            incoming: VecDeque::new(),
+            descriptors: VecDeque::new(),
+            is_ended: false,
+            is_broken: false,
+        };
+        self.add(at.0, at.1, Kind::Stream(state))
+    }
+
+    fn join(&mut self, one: SocketNumber, other: SocketNumber) {
+        self.stream(one).expect("new").peer = Some(other);
+        self.stream(other).expect("new").peer = Some(one);
+    }
+
+    fn stream(&mut self, number: SocketNumber) -> io::Result<&mut StreamState> {
+        match self.sockets.get_mut(&number).map(|socket| &mut socket.kind) {
+            Some(Kind::Stream(stream)) => Ok(stream),
+            _ => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    fn take_waiters(&mut self, number: SocketNumber) -> Vec<Waiter> {
+        let Some(socket) = self.sockets.get_mut(&number) else { return Vec::new() };
+        let mut waiters = std::mem::take(&mut socket.waiters);
+        if let Some(poll) = socket.poll.and_then(|registration| self.polls.get_mut(&registration.poll)) {
+            waiters.append(&mut poll.waiters);
+        }
+        waiters
+    }
+
+    /// Whether bytes can travel between two hosts; if not, since when.
+    fn cut_since(&self, one: HostId, other: HostId) -> Option<u64> {
+        if one == other {
+            None
+        } else {
+            [one, other].iter().filter_map(|host| self.cut.get(host).copied()).min()
+        }
+    }
+
+    /// Whether something can be read and written, and when that may change by itself.
+    fn readiness(&mut self, number: SocketNumber, now: u64) -> (bool, bool, bool, Option<u64>) {
+        let Some(socket) = self.sockets.get(&number) else { return (true, true, true, None) };
+        let stream = match &socket.kind {
+            Kind::Listener { backlog } => return (!backlog.is_empty(), false, false, None),
+            Kind::Bell { is_rung } => return (*is_rung, true, false, None),
+            Kind::Stream(stream) => stream,
+        };
+        if let Some(since) = self.cut_since(socket.host, stream.peer_host).filter(|_| !stream.is_local) {
+            let dead = since.saturating_add(SILENCE);
+            return (now >= dead, now >= dead, now >= dead, Some(dead));
+        }
+        let arrived = stream.incoming.front().is_some_and(|(time, _)| *time <= now);
+        let ended = stream.is_broken || stream.is_ended && stream.incoming.is_empty();
+        let next = stream.incoming.front().map(|(time, _)| *time).filter(|time| *time > now);
+        let room = match stream.peer.and_then(|peer| self.sockets.get(&peer)).map(|peer| &peer.kind) {
+            Some(Kind::Stream(peer)) => {
+                peer.incoming.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < CAPACITY
+            }
+            _ => true,
+        };
+        (arrived || ended, room || stream.is_broken, stream.is_broken || stream.is_ended, next)
+    }
+
+    /// Closes the sockets of a process; returns those who wait for them.
+    pub fn process_ended(&mut self, process: SimulatedPid) -> Vec<Waiter> {
+        let owned: Vec<_> = self
+            .sockets
+            .iter()
+            .filter(|(_, socket)| socket.owner == process)
+            .map(|(number, _)| *number)
+            .collect();
+        owned.into_iter().flat_map(|number| self.close(number)).collect()
+    }
+
+    /// Closes a socket; returns those who wait for it or its peer.
+    fn close(&mut self, number: SocketNumber) -> Vec<Waiter> {
+        let mut waiters = self.take_waiters(number);
+        let Some(socket) = self.sockets.remove(&number) else { return waiters };
+        if let Some(poll) = socket.poll.and_then(|registration| self.polls.get_mut(&registration.poll)) {
+            poll.sockets.remove(&number);
+        }
+        match socket.kind {
+            Kind::Stream(stream) => {
+                let Some(peer) = stream.peer else { return waiters };
+                if let Ok(peer) = self.stream(peer) {
+                    peer.is_ended = true;
+                    peer.peer = None;
+                }
+                waiters.append(&mut self.take_waiters(peer));
+            }
+            Kind::Listener { backlog } => {
+                self.unix.retain(|_, listener| *listener != number);
+                self.tcp.retain(|_, listener| *listener != number);
+                backlog.into_iter().for_each(|waiting| waiters.append(&mut self.close(waiting)));
+            }
+            Kind::Bell { .. } => {}
+        }
+        waiters
+    }
+}
+
+/// Both ends of a stream within a process.
+pub fn pair() -> (SocketNumber, SocketNumber) {
+    use_network(|network, context| {
+        let end = (context.owner, context.host);
+        let (one, other) = (network.add_stream(end, end, true), network.add_stream(end, end, true));
+        network.join(one, other);
+        (one, other)
+    })
+}
+
+/// Listens at a path of this host.
+pub fn bind_unix(path: &Path) -> io::Result<SocketNumber> {
+    use_network(|network, context| {
+        let key = (context.host, path.to_owned());
+        if network.unix.contains_key(&key) {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
+        }
+        let number = network.add(context.owner, context.host, Kind::Listener { backlog: VecDeque::new() });
+        network.unix.insert(key, number);
+        Ok(number)
+    })
+}
+
+/// Listens at a port of this host, any if it is 0.
+pub fn bind_tcp(port: u16) -> io::Result<(SocketNumber, u16)> {
+    use_network(|network, context| {
+        if port == 0 {
+            network.next_port += 1;
+        }
+        let port = if port == 0 { 20_000 + network.next_port } else { port };
+        if network.tcp.contains_key(&(context.host, port)) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let number = network.add(context.owner, context.host, Kind::Listener { backlog: VecDeque::new() });
+        network.tcp.insert((context.host, port), number);
+        Ok((number, port))
+    })
+}
+
+/// Connects to a path of this host.
+pub fn connect_unix(path: &Path) -> io::Result<SocketNumber> {
+    scheduler::point();
+    scheduler::with(|scheduler| {
+        let host = scheduler.host(scheduler.owner());
+        let listener = scheduler.network.unix.get(&(host, path.to_owned())).copied();
+        connect(scheduler, listener.ok_or(io::ErrorKind::ConnectionRefused)?, true)
+    })
+}
+
+/// Connects to a port of a host.
+pub fn connect_tcp(host: HostId, port: u16, deadline: u64) -> io::Result<SocketNumber> {
+    scheduler::sleep(Duration::from_nanos(scheduler::random_below(LONGEST_DELAY)));
+    let is_cut = || {
+        scheduler::with(|scheduler| {
+            let own = scheduler.host(scheduler.owner());
+            scheduler.network.cut_since(own, host).is_some()
+        })
+    };
+    while is_cut() {
+        let now = scheduler::now();
+        if now >= deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        scheduler::sleep(Duration::from_nanos((deadline - now).min(50_000_000)));
+    }
+    scheduler::with(|scheduler| {
+        let listener = scheduler.network.tcp.get(&(host, port)).copied();
+        connect(scheduler, listener.ok_or(io::ErrorKind::ConnectionRefused)?, false)
+    })
+}
+
+fn connect(scheduler: &mut Scheduler, listener: SocketNumber, is_local: bool) -> io::Result<SocketNumber> {
+    let owner = scheduler.owner();
+    let here = (owner, scheduler.host(owner));
+    let network = &mut scheduler.network;
+    let socket = network.sockets.get_mut(&listener).ok_or(io::ErrorKind::ConnectionRefused)?;
+    let there = (socket.owner, socket.host);
+    match &mut socket.kind {
+        Kind::Listener { backlog } if backlog.len() >= BACKLOG => {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Kind::Listener { .. } => {}
+        _ => return Err(io::ErrorKind::ConnectionRefused.into()),
+    }
+    let (own, accepted) =
+        (network.add_stream(here, there, is_local), network.add_stream(there, here, is_local));
+    network.join(own, accepted);
+    if let Some(Kind::Listener { backlog }) =
+        network.sockets.get_mut(&listener).map(|socket| &mut socket.kind)
+    {
+        backlog.push_back(accepted);
+    }
+    wake_waiters(scheduler, [listener]);
+    Ok(own)
+}
+
+/// The next connection of a listener.
+pub fn accept(listener: SocketNumber) -> Option<SocketNumber> {
+    scheduler::point();
+    use_network(|network, _| match &mut network.sockets.get_mut(&listener)?.kind {
+        Kind::Listener { backlog } => backlog.pop_front(),
+        _ => None,
+    })
+}
+
+/// Whether a stream is between processes of one host.
+pub fn is_local(number: SocketNumber) -> bool {
+    use_network(|network, _| network.stream(number).is_ok_and(|stream| stream.is_local))
+}
+
+/// The process at the other end.
+pub fn peer_process(number: SocketNumber) -> io::Result<SimulatedPid> {
+    use_network(|network, _| network.stream(number).map(|stream| stream.peer_process))
+}
+
+/// Reads what has arrived; 0 at the end.
+pub fn read(number: SocketNumber, bytes: &mut [u8]) -> io::Result<usize> {
+    scheduler::point();
+    scheduler::with(|scheduler| {
+        let now = scheduler.time();
+        let (is_readable, ..) = scheduler.network.readiness(number, now);
+        let stream = scheduler.network.stream(number)?;
+        if !is_readable {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut count = 0;
+        while let Some((time, arrived)) = stream.incoming.front_mut()
+            && *time <= now
+            && count < bytes.len()
+        {
+            let part = arrived.len().min(bytes.len() - count);
+            arrived.drain(..part).zip(&mut bytes[count..]).for_each(|(from, to)| *to = from);
+            count += part;
+            if arrived.is_empty() {
+                stream.incoming.pop_front();
+            }
+        }
+        if count == 0 && !bytes.is_empty() && !stream.is_ended {
+            stream.is_broken = true;
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let peer = stream.peer;
+        wake_waiters(scheduler, peer);
+        Ok(count)
+    })
+}
+
+/// Writes what there is room for.
+pub fn write(number: SocketNumber, bytes: &[u8]) -> io::Result<usize> {
+    scheduler::point();
+    scheduler::with(|scheduler| {
+        let delay = scheduler.random().u64(1..=LONGEST_DELAY);
+        let now = scheduler.time();
+        let stream = scheduler.network.stream(number)?;
+        let (is_local, is_broken, peer) = (stream.is_local, stream.is_broken, stream.peer);
+        let peer = peer.filter(|_| !is_broken).ok_or_else(broken_pipe)?;
+        let state = scheduler.network.stream(peer).map_err(|_| broken_pipe())?;
+        let room = CAPACITY.saturating_sub(state.incoming.iter().map(|(_, bytes)| bytes.len()).sum());
+        let count = room.min(bytes.len());
+        if count == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let last = state.incoming.back().map_or(0, |(time, _)| *time);
+        let arrival = if is_local { now } else { now + delay };
+        state.incoming.push_back((arrival.max(last), bytes[..count].iter().copied().collect()));
+        wake_waiters(scheduler, [peer]);
+        Ok(count)
+    })
+}
+
+/// Sends a real descriptor with a byte.
+pub fn send_descriptor(number: SocketNumber, mark: u8, descriptor: OwnedFd) -> io::Result<()> {
+    use_network(|network, _| {
+        let peer = network.stream(number)?.peer.ok_or_else(broken_pipe)?;
+        network.stream(peer)?.descriptors.push_back(descriptor);
+        Ok::<(), io::Error>(())
+    })?;
+    write(number, &[mark]).map(drop)
+}
+
+/// Receives a descriptor, and the byte that came with it.
+pub fn receive_descriptor(number: SocketNumber) -> io::Result<Option<(u8, Vec<OwnedFd>)>> {
+    let mut mark = [0];
+    if read(number, &mut mark)? == 0 {
+        return Ok(None);
+    }
+    use_network(|network, _| {
+        Ok(Some((mark[0], network.stream(number)?.descriptors.pop_front().into_iter().collect())))
+    })
+}
+
+/// Ends a stream in both directions.
+pub fn shutdown(number: SocketNumber) -> io::Result<()> {
+    scheduler::with(|scheduler| {
+        let stream = scheduler.network.stream(number)?;
+        stream.is_broken = true;
+        let peer = stream.peer;
+        if let Some(state) = peer.and_then(|peer| scheduler.network.stream(peer).ok()) {
+            state.is_ended = true;
+        }
+        wake_waiters(scheduler, peer.into_iter().chain([number]));
+        Ok(())
+    })
+}
+
+/// Closes a socket.
+pub fn close(number: SocketNumber) {
+    if scheduler::is_active() {
+        scheduler::with(|scheduler| {
+            let waiters = scheduler.network.close(number);
+            waiters.into_iter().for_each(|waiter| scheduler.wake(waiter, Wakeup::Notified));
+        });
+    }
+}
+
+/// Waits until a socket can be read or written; whether it can.
+pub fn wait(number: SocketNumber, read: bool, write: bool, deadline: u64) -> (bool, bool) {
+    loop {
+        scheduler::point();
+        let now = scheduler::now();
+        let (readable, writable, _, next) = use_network(|network, _| network.readiness(number, now));
+        if read && readable || write && writable || now >= deadline {
+            return (readable, writable);
+        }
+        let waiter = scheduler::waiter();
+        use_network(|network, _| {
+            if let Some(socket) = network.sockets.get_mut(&number) {
+                socket.waiters.push(waiter);
+            }
+        });
+        scheduler::block(waiter, Some(next.unwrap_or(u64::MAX).min(deadline)));
+    }
+}
+
+/// Whether the other side has closed the stream.
+pub fn is_gone(number: SocketNumber) -> bool {
+    let now = scheduler::now();
+    use_network(|network, _| network.readiness(number, now).2)
+}
+
+/// A descriptor that can be rung.
+pub fn make_bell() -> SocketNumber {
+    use_network(|network, context| network.add(context.owner, context.host, Kind::Bell { is_rung: false }))
+}
+
+/// Rings a bell, or silences it.
+pub fn set_bell(number: SocketNumber, ring: bool) {
+    scheduler::point();
+    scheduler::with(|scheduler| {
+        if let Some(Kind::Bell { is_rung }) =
+            scheduler.network.sockets.get_mut(&number).map(|socket| &mut socket.kind)
+        {
+            *is_rung = ring;
+        }
+        wake_waiters(scheduler, [number]);
+    });
+}
+
+/// Makes a poll.
+pub fn make_poll() -> u64 {
+    use_network(|network, _| {
+        network.poll_count += 1;
+        network.polls.insert(network.poll_count, PollState::default());
+        network.poll_count
+    })
+}
+
+/// Watches a socket once.
+pub fn poll_watch(poll: u64, socket: SocketNumber, number: u64, interest: PollInterest) -> io::Result<()> {
+    scheduler::with(|scheduler| {
+        let network = &mut scheduler.network;
+        let entry =
+            network.sockets.get_mut(&socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        entry.poll = Some(Registration { poll, number, interest: Some(interest) });
+        network.polls.get_mut(&poll).expect("made before").sockets.insert(socket);
+        wake_waiters(scheduler, [socket]);
+        Ok(())
+    })
+}
+
+/// Numbers of sockets that are ready, at most so many; none after the deadline.
+pub fn poll_wait(poll: u64, most: usize, deadline: Option<u64>) -> Vec<u64> {
+    loop {
+        scheduler::point();
+        let now = scheduler::now();
+        let (ready, next) = use_network(|network, _| network.poll_ready(poll, most, now));
+        if !ready.is_empty() || deadline.is_some_and(|deadline| now >= deadline) {
+            return ready;
+        }
+        let waiter = scheduler::waiter();
+        use_network(|network, _| network.polls.get_mut(&poll).expect("made before").waiters.push(waiter));
+        let until = [deadline, next].into_iter().flatten().min();
+        scheduler::block(waiter, until);
+    }
+}
+
+impl Network {
+    fn poll_ready(&mut self, poll: u64, most: usize, now: u64) -> (Vec<u64>, Option<u64>) {
+        let sockets: Vec<_> = self.polls[&poll].sockets.iter().copied().collect();
+        let (mut ready, mut next) = (Vec::new(), None::<u64>);
+        for socket in sockets {
+            let (readable, writable, ended, later) = self.readiness(socket, now);
+            let Some(registration) = self.sockets.get_mut(&socket).and_then(|socket| socket.poll.as_mut())
+            else {
+                continue;
+            };
+            let is_ready = match registration.interest {
+                Some(PollInterest::Read) => readable || ended,
+                Some(PollInterest::Write) => writable || ended,
+                Some(PollInterest::End) => ended,
+                None => continue,
+            };
+            if is_ready && ready.len() < most {
+                registration.interest = None;
+                ready.push(registration.number);
+            } else if let Some(later) = later {
+                next = Some(next.map_or(later, |next| next.min(later)));
+            }
+        }
+        (ready, next)
+    }
+}
+
+/// Cuts a host off from all others, or connects it again.
+pub fn set_cut(host: HostId, is_cut: bool) {
+    scheduler::with(|scheduler| {
+        let now = scheduler.time();
+        let network = &mut scheduler.network;
+        match is_cut {
+            true => drop(network.cut.entry(host).or_insert(now)),
+            false => drop(network.cut.remove(&host)),
+        }
+        let sockets: Vec<_> = network.sockets.keys().copied().collect();
+        wake_waiters(scheduler, sockets);
+    });
+}
+
+/// Breaks one connection between a process and others, chosen at random; whether there was one.
+pub fn break_connection(process: SimulatedPid) -> bool {
+    let number = scheduler::with(|scheduler| {
+        let owned = |socket: &Socket| socket.owner == process && matches!(socket.kind, Kind::Stream(_));
+        let sockets = scheduler.network.sockets.iter();
+        let sockets: Vec<_> =
+            sockets.filter(|(_, socket)| owned(socket)).map(|(number, _)| *number).collect();
+        scheduler.random().choice(sockets)
+    });
+    number.is_some_and(|number| shutdown(number).is_ok())
+}

@@ -1,0 +1,98 @@
+//! Threads of simulated processes, with the interface of `std::thread`.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::process;
+use super::scheduler::{self, Waiter};
+
+/// The result of a thread, and who waits for it.
+struct Packet<T> {
+    value: RefCell<Option<T>>,
+    is_finished: std::cell::Cell<bool>,
+    waiting: RefCell<Vec<Waiter>>,
+}
+
+/// A thread that can be waited for.
+pub struct JoinHandle<T>(Rc<Packet<T>>);
+
+// SAFETY: all simulated threads run in one thread of the program.
+unsafe impl<T> Send for JoinHandle<T> {}
+// SAFETY: likewise.
+unsafe impl<T> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// Whether the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        scheduler::point();
+        self.0.is_finished.get()
+    }
+
+    /// Waits for the end of the thread.
+    pub fn join(self) -> std::thread::Result<T> {
+        while !self.0.is_finished.get() {
+            let waiter = scheduler::waiter();
+            self.0.waiting.borrow_mut().push(waiter);
+            scheduler::block(waiter, None);
+        }
+        self.0.value.borrow_mut().take().ok_or_else(|| Box::new("the thread panicked") as _)
+    }
+}
+
+/// Starts threads with names.
+#[derive(Default)]
+pub struct Builder {
+    name: Option<String>,
+}
+
+impl Builder {
+    /// A thread without a name so far.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Names it.
+    pub fn name(self, name: String) -> Builder {
+        Builder { name: Some(name) }
+    }
+
+    /// Starts it.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let packet = Rc::new(Packet {
+            value: RefCell::new(None),
+            is_finished: false.into(),
+            waiting: RefCell::default(),
+        });
+        let own = Rc::clone(&packet);
+        let run = move || {
+            let value = body();
+            *own.value.borrow_mut() = Some(value);
+            own.is_finished.set(true);
+            own.waiting.borrow_mut().drain(..).for_each(scheduler::wake);
+        };
+        let name = self.name.unwrap_or_else(|| "thread".to_owned());
+        scheduler::start_task(process::current_process(), name, Box::new(run));
+        scheduler::point();
+        Ok(JoinHandle(packet))
+    }
+}
+
+/// Starts a thread.
+pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(body).expect("simulated threads can always be started")
+}
+
+/// Sleeps for some virtual time.
+pub fn sleep(time: Duration) {
+    scheduler::sleep(time);
+}
+
+/// Lets another thread go on.
+pub fn yield_now() {
+    scheduler::yield_now();
+}

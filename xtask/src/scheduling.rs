@@ -1,0 +1,97 @@
+//! Threads and locks of clients and servers come from the crate `runtime` alone, so that a simulation controls all of them.
+
+use crate::place;
+use crate::prints::test_modules;
+use crate::program::{Outcome, at};
+use crate::source;
+
+/// The crates that run in simulations.
+const CRATES: &[&str] = &["client", "server", "cache", "store", "medium", "namespace", "transport"];
+
+/// Files that a simulation replaces, or whose threads it never starts.
+const REPLACED: &[&str] = &["crates/transport/src/stream.rs", "crates/transport/src/fork.rs"];
+
+/// What the code must not name, and what to use instead.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("std::thread", "pario_runtime::thread"),
+    ("parking_lot", "pario_runtime::sync"),
+    ("sync::Mutex", "pario_runtime::sync::Mutex"),
+    ("sync::Condvar", "pario_runtime::sync::Condvar"),
+    ("sync::RwLock", "pario_runtime::sync::RwLock"),
+    ("mpsc", "a lock and a condition variable of pario_runtime::sync"),
+    ("process::abort", "pario_runtime::abort"),
+];
+
+/// The findings, one per line.
+pub fn check() -> Outcome<Vec<String>> {
+    let mut complaints = Vec::new();
+    let roots: Vec<_> =
+        CRATES.iter().map(|name| place::root().join("crates").join(name).join("src")).collect();
+    let mut sources = Vec::new();
+    for path in source::files()? {
+        let is_ours = roots.iter().any(|root| path.starts_with(root));
+        if is_ours && path.extension().is_some_and(|ending| ending == "rs") {
+            let text = at(&path, std::fs::read_to_string(&path))?;
+            sources.push((path, text));
+        }
+    }
+    let test_only: Vec<_> = sources.iter().flat_map(|(path, text)| test_modules(path, text)).collect();
+    for (path, text) in &sources {
+        let is_test =
+            |module: &std::path::PathBuf| path.starts_with(module) || *path == module.with_extension("rs");
+        let shown = source::shown(path);
+        if test_only.iter().any(is_test) || REPLACED.contains(&shown.as_str()) {
+            continue;
+        }
+        let lines = forbidden_lines(text);
+        complaints.extend(
+            lines.into_iter().map(|(line, what, instead)| format!("{shown}:{line}: {what}: use {instead}")),
+        );
+    }
+    Ok(complaints)
+}
+
+/// The lines that name something forbidden, up to the tests of the file.
+fn forbidden_lines(text: &str) -> Vec<(usize, &'static str, &'static str)> {
+    let code = source::code_only(text);
+    let tests = code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len());
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(code[..tests].lines()) {
+        let line = expand(line);
+        for (what, instead) in FORBIDDEN {
+            if line.contains(what) && !line.contains("pario_runtime") {
+                found.push((number, *what, *instead));
+            }
+        }
+    }
+    found
+}
+
+/// `use std::sync::{Arc, Mutex}` with every name behind its path.
+fn expand(line: &str) -> String {
+    match line.split_once("std::sync::{") {
+        Some((_, names)) => names.split([',', '}', ' ']).map(|name| format!("sync::{name} ")).collect(),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_and_locks_of_others_are_found() {
+        let lines = |text: &str| forbidden_lines(text).into_iter().map(|(line, ..)| line).collect::<Vec<_>>();
+        assert_eq!(
+            lines("use std::sync::{Arc, Mutex};\nuse std::sync::Arc;\nstd::thread::sleep(time);"),
+            [1, 3]
+        );
+        assert!(
+            lines("use pario_runtime::sync::Mutex;\nlet x = pario_runtime::thread::spawn(f);").is_empty()
+        );
+        assert!(
+            lines("// std::thread::spawn\n#[cfg(test)]\nmod tests {\n    use std::sync::Mutex;\n}")
+                .is_empty()
+        );
+    }
+}
