@@ -12,9 +12,7 @@ mod log;
 mod mailboxes;
 mod records;
 #[cfg(test)]
-mod table_cases;
-#[cfg(test)]
-mod table_model;
+mod tests;
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use pario_locks::LockExtent;
 use pario_types::ClientId;
 
-use super::lease_table::Team;
 use super::table_model::{FILE, GRACE, Op, Simulation, UNITS, extent};
 use crate::error::Error;
+use crate::leases::lease_table::Team;
 
 #[test]
 fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {

@@ -12,9 +12,9 @@ use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId};
 use proptest::prelude::*;
 
-use super::lease_table::{LeaseAttempt, LeaseStep, LeaseTable, Team};
-use super::records::Record;
 use crate::error::Error;
+use crate::leases::lease_table::{LeaseAttempt, LeaseStep, LeaseTable, Team};
+use crate::leases::records::Record;
 
 pub(super) const FILE: FileId = FileId(5);
 const UNIT: u64 = 2;
