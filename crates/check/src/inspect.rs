@@ -29,7 +29,7 @@ pub struct CheckReport {
     pub parts: u64,
     /// Bytes whose checksums were compared.
     pub bytes: u64,
-    /// What is wrong.
+    /// The inconsistency.
     pub findings: Vec<CheckFinding>,
     /// The files that could not be checked or repaired.
     pub errors: Vec<Error>,
@@ -193,7 +193,7 @@ fn compare_sizes(
     Ok(())
 }
 
-/// The recorded and the held size of a file, if they differ and nobody writes to it.
+/// The recorded and the held size of a file, if they differ and no client writes to it.
 fn differing_sizes(partition: &Partition, file: FileId, path: &str) -> Result<Option<(u64, u64)>, Error> {
     let recorded = || {
         let inode = current_inode(partition, file)?;

@@ -9,7 +9,7 @@ use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::FileSize;
 use std::time::{Duration, Instant};
 
-/// How long to wait for the metadata server to resolve a truncation.
+/// The time to wait for the metadata server to resolve a truncation.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Repairs what can be repaired without loss. Damaged blocks are accepted as they are only if `accept_damaged` is set; a

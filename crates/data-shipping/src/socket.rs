@@ -1,7 +1,7 @@
 //! Socket operations that the standard library lacks: waiting for several sockets, sending without SIGPIPE, and the
 //! user id of the peer.
 //!
-//! This library runs inside somebody's program, so it must not raise SIGPIPE. Its threads sleep while no peer sends,
+//! This library runs inside another program, so it must not raise SIGPIPE. Its threads sleep while no peer sends,
 //! however many peers there are.
 
 use std::io;

@@ -5,7 +5,7 @@ use pario_domain::LockProtocol;
 /// The properties of the storage of a file. All ranks use the same: rank 0 broadcasts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageFacts {
-    /// How the storage locks ranges.
+    /// The lock protocol of the storage.
     pub protocol: LockProtocol,
     /// Whether the bytes are in the page cache of this host.
     pub local: bool,

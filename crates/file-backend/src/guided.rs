@@ -69,7 +69,7 @@ pub(crate) fn is_regular(mut runs: impl Iterator<Item = Run>) -> bool {
 pub(crate) struct CoveringRanges<'a> {
     view: &'a View,
     parts: std::slice::Iter<'a, Range<Pos>>,
-    /// What is left of the part under way.
+    /// The rest of the part under way.
     open: Range<u64>,
     block: u64,
 }
@@ -79,7 +79,7 @@ impl<'a> CoveringRanges<'a> {
         CoveringRanges { view, parts: parts.iter(), open: 0..0, block: block.max(1) }
     }
 
-    /// Where the next byte lies, if there is one.
+    /// The offset of the next byte, if there is one.
     fn next_offset(&mut self) -> Option<u64> {
         while self.open.is_empty() {
             let part = self.parts.next()?;
@@ -159,7 +159,7 @@ mod tests {
     use pario_view::{Basic, Pattern};
     use proptest::prelude::*;
 
-    /// Writes down what it is told: `p` prefetched, `x` refused, `a` accessed, `r` released, each with the
+    /// Records its calls: `p` prefetched, `x` refused, `a` accessed, `r` released, each with the
     /// block's number, for blocks of 10 bytes.
     #[derive(Default)]
     struct Notes {

@@ -76,7 +76,7 @@ struct Opening<'a> {
     hints: Hints,
     /// Whether some rank has a placement plan.
     planned: bool,
-    /// How this rank opens a file that exists.
+    /// The options of this rank's open of an existing file.
     how: PlainOpenOptions,
     /// The server with which this rank begins its accesses.
     first_server: u32,

@@ -52,7 +52,7 @@ pub(crate) trait CounterServer: Send + Sync {
     fn update(&self, update: CounterUpdate) -> Result<u64, (ErrorKind, String)>;
 }
 
-/// Where the cell of a counter is.
+/// The location of the cell of a counter.
 pub(crate) enum CounterLocation {
     /// In the memory of its only user.
     Private(AtomicU64),

@@ -21,19 +21,19 @@ pub(crate) struct RankWait<'a> {
     one_node: bool,
     /// The communicator of the group, if this thread may call the host MPI.
     comm: Option<Comm>,
-    /// How long to poll before sleeping.
+    /// The time of polling before a sleep.
     spin: Duration,
     seen: u32,
     /// The time of the next check that the other ranks are alive.
     check: Option<Instant>,
 }
 
-/// How long to poll before sleeping, if there are enough processors. A wake-up takes about 50 microseconds on a
+/// The time of polling before a sleep, if there are enough processors. A wake-up takes about 50 microseconds on a
 /// virtual machine, and a rank writes a few hundred KiB in less than this time.
 const SPIN: Duration = Duration::from_micros(300);
-/// How long to sleep before the host MPI makes progress.
+/// The time of a sleep before the host MPI makes progress.
 const SLEEP: Duration = Duration::from_millis(1);
-/// How long to sleep if messages of the host MPI are awaited.
+/// The time of a sleep if messages of the host MPI are awaited.
 const SHORT_SLEEP: Duration = Duration::from_micros(50);
 /// The interval of the checks that the other ranks are alive.
 const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@
 //!  0  1  kind of the change, see below
 //!  1  8  when, nanoseconds since 1970
 //!  9 16  client      }  whose request it was;
-//! 25  8  request     }  0 and 0: nobody's
+//! 25  8  request     }  0 and 0: none
 //! 33     the change:
 //!
 //!  1 root              mode 2
@@ -19,7 +19,7 @@
 //!  6 rename            from parent 8, to parent 8, what 8, what it replaces 8 (0: nothing),
 //!                      from name, to name
 //!  7 set attributes    file 8, optional mode 2, optional accessed 8, optional modified 8
-//!  8 writing           file 8: somebody opens it for writing, its size is no longer certain
+//!  8 writing           file 8: a client opens it for writing, its size is no longer certain
 //!  9 settle            file 8, optional size 8, optional modified 8: no longer open for writing
 //! 10 begin truncate    file 8, size 8, truncation 8, contended 1
 //! 11 end truncate      file 8: done on all servers, or fenced there

@@ -2,7 +2,7 @@
 //!
 //! It has the valid generation, the number of flushed bytes of its journal, whether the name space was closed in order, and
 //! the limits below which ids may have been assigned. With it the next start detects damage of flushed bytes, a journal
-//! that is missing or too short, and files of an older set that somebody has put back; and no id is assigned twice, not
+//! that is missing or too short, and restored files of an older set; and no id is assigned twice, not
 //! even one whose record was lost with the power.
 //!
 //! The two slots are written alternately, so that one is always whole; the one with the larger sequence number is valid.

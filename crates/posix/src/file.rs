@@ -94,8 +94,8 @@ impl PlainFile {
         self.fs
     }
 
-    /// How the file is spread over the servers of its file system; `None` where that has no meaning or cannot
-    /// be found out. Asks the file system each time.
+    /// The striping of the file over the servers of its file system; `None` if there is none or it is
+    /// unknown. Asks the file system each time.
     pub fn striping(&self) -> Option<FsStriping> {
         match self.fs.kind {
             _ if self.fs.striping.is_some() => self.fs.striping,
@@ -188,7 +188,7 @@ impl PlainFile {
         let old = self.size()?;
         let mut at = 0;
         while at < old.min(size) {
-            // Where holes cannot be distinguished from data, all is data and there is nothing to fill.
+            // If holes cannot be distinguished from data, all is data and there is nothing to fill.
             let hole = self.handle.sys.seek(self.raw(), at, true).unwrap_or(old).min(size);
             let data = self.handle.sys.seek(self.raw(), hole, false).unwrap_or(old).min(size);
             self.write_zeros(hole.min(old)..data.min(old))?;

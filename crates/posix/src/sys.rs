@@ -127,7 +127,7 @@ pub trait Syscalls: Send + Sync {
         // SAFETY: the structure outlives the call.
         done(unsafe { libc::fstat64(fd, &mut stat) })?;
         if stat.st_mode & libc::S_IFMT == libc::S_IFBLK {
-            // SAFETY: no memory involved; nobody uses the descriptor's own position.
+            // SAFETY: no memory involved; the descriptor's own position is not used.
             return counted(unsafe { libc::lseek64(fd, 0, libc::SEEK_END) } as isize).map(|n| n as u64);
         }
         Ok(stat.st_size as u64)
@@ -152,7 +152,7 @@ pub trait Syscalls: Send + Sync {
     fn seek(&self, fd: RawFd, at: u64, hole: bool) -> Result<u64, Errno> {
         let whence = if hole { libc::SEEK_HOLE } else { libc::SEEK_DATA };
         let at = signed(at)?;
-        // SAFETY: no memory involved; nobody uses the descriptor's own position.
+        // SAFETY: no memory involved; the descriptor's own position is not used.
         counted(unsafe { libc::lseek64(fd, at, whence) } as isize).map(|n| n as u64)
     }
 

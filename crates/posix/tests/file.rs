@@ -118,7 +118,7 @@ fn an_access_of_zero_bytes_succeeds() {
     }
 }
 
-/// Where reading is forbidden the file still opens, and pieces are written one by one.
+/// A file without read permission still opens, and pieces are written one by one.
 #[test]
 fn a_file_that_may_only_be_written_is_not_sieved() {
     let path = TempPath::with(&[7; 300]);

@@ -1,4 +1,4 @@
-//! What recording costs beside reads of 4 KiB from the page cache, its writing included.
+//! Measures the cost of recording beside reads of 4 KiB from the page cache, including writing the trace.
 //!
 //! Batches of reads with and without recording take turns in one thread, so that both see the same machine, however busy it
 //! is. Prints the quartiles of both and of their difference, in nanoseconds per read.
@@ -13,7 +13,7 @@ use pario_trace::{Actor, Recorder, TraceSetup, TracedOp};
 
 const SIZE: u64 = 4096;
 const BLOCKS: u64 = 8192;
-/// So few that a busy machine leaves many batches alone.
+/// A small number, so that a busy machine does not interrupt most batches.
 const BATCH: u64 = 2000;
 const TURNS: usize = 1000;
 

@@ -1,20 +1,20 @@
-//! The clock of a recorder: readings that cost little, and what they are in nanoseconds.
+//! The clock of a recorder: cheap readings, and their conversion to nanoseconds.
 //!
-//! A [`Moment`] counts ticks of the processor's counter, or nanoseconds of the system's clock where that
-//! counter is not to be trusted. What a tick is worth is found by reading both clocks together, again for
-//! everything that is written to a trace, over the last [`BASE`] or more. So times follow the system's
-//! clock as its rate is corrected, and those of different processes can be compared.
+//! A [`Moment`] counts ticks of the processor's counter, or nanoseconds of the system's clock where that counter is
+//! unreliable. The length of a tick is computed by reading both clocks together, again for every write to a trace, over the
+//! last [`BASE`] or more. So times follow the system's clock when its rate is corrected, and those of different processes
+//! can be compared.
 
 use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// What a recorder tells the time by.
+/// The clock of a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
     /// The processor's counter if it is steady, else the system's clock.
     Fastest,
-    /// The system's clock that never steps.
+    /// The system's monotonic clock.
     System,
 }
 
@@ -28,12 +28,12 @@ impl Moment {
     }
 }
 
-/// The least time over which a tick is measured, once a process has run for so long.
+/// The minimum time over which a tick is measured, once a process has run for so long.
 const BASE: u64 = 10_000_000_000;
-/// Two clocks are read together in so many ticks, unless somebody else had the processor in between.
+/// The maximum ticks of a reading of both clocks, unless another process had the processor in between.
 const TOGETHER: u64 = 1000;
 
-/// How to turn ticks into nanoseconds: `base_ns + ticks · rate / 2³²`.
+/// The conversion of ticks to nanoseconds: `base_ns + ticks · rate / 2³²`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub base_ns: i64,
@@ -44,13 +44,13 @@ impl Scale {
     /// A tick is a nanosecond.
     pub const PLAIN: Scale = Scale { base_ns: 0, rate: 1 << 32 };
 
-    /// When a tick was, in nanoseconds from the recorder's beginning.
+    /// The time of a tick, in nanoseconds from the recorder's start.
     pub fn when(self, ticks: u64) -> u64 {
         let when = i128::from(self.base_ns) + i128::from(self.span(ticks));
         u64::try_from(when.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How long so many ticks are.
+    /// The length of so many ticks.
     pub fn span(self, ticks: u64) -> u64 {
         u64::try_from((u128::from(ticks) * u128::from(self.rate)) >> 32).unwrap_or(u64::MAX)
     }
@@ -89,12 +89,12 @@ impl Clock {
         Moment(if self.counted { sys::ticks().wrapping_sub(self.zero) } else { self.now_ns() })
     }
 
-    /// The system's clock, from the beginning on.
+    /// The system's clock, from the start on.
     pub fn now_ns(&self) -> u64 {
         nanoseconds(self.origin.elapsed())
     }
 
-    /// The moment of a reading of the system's clock; those before the beginning are the beginning.
+    /// Converts a reading of the system's clock; those before the start become the start.
     pub fn at(&self, instant: Instant) -> Moment {
         let ns = nanoseconds(instant.saturating_duration_since(self.origin));
         if !self.counted {
@@ -122,10 +122,10 @@ impl Clock {
     }
 }
 
-/// What the ticks of a clock are worth.
+/// The measurement of a clock's ticks.
 #[derive(Debug)]
 pub(crate) struct TickCalibration {
-    /// The rate is measured from here on; the beginning, until `younger` is old enough.
+    /// The rate is measured from here on; the start, until `younger` is old enough.
     older: ClockPair,
     younger: ClockPair,
 }
@@ -136,7 +136,7 @@ impl TickCalibration {
         TickCalibration { older: beginning, younger: beginning }
     }
 
-    /// The scale for moments that have just been.
+    /// The scale for recent times.
     pub fn scale(&mut self, clock: &Clock) -> Scale {
         if !clock.counted {
             return Scale::PLAIN;
@@ -162,8 +162,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// The readings of the system's clock around one of the recorder's bound it, but for the error of the
-    /// scale.
+    /// The readings of the system's clock around one of the recorder's bound it, except for the error of the scale.
     #[test]
     fn both_clocks_tell_the_same_time() {
         for source in [ClockSource::Fastest, ClockSource::System] {

@@ -1,21 +1,21 @@
 //! The cost of recording, measured during recording, in ticks of the recorder's clock.
 //!
-//! Everything is in it: both readings of the clock of each operation, what is done behind the second,
-//! turning operations into entries, and writing them. Of the thread buffer's operations every [`SAMPLE`]th is
-//! measured. What took so long that others must have had the processor meanwhile counts as much as the mean
-//! of the rest; only writing, which may wait for a disk, counts in full.
+//! It includes both readings of the clock of each operation, the work after the second one, turning operations into
+//! entries, and writing them. Of the thread buffer's operations every [`SAMPLE`]th is measured. A measurement that took so
+//! long that the thread must have been interrupted counts as the mean of the rest; only writing, which may wait for a disk,
+//! counts in full.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::Clock;
 
-/// Of so many operations in the thread buffer one is measured, which is none that finds the thread buffer full.
+/// One of so many operations in the thread buffer is measured, except one that finds the buffer full.
 pub(crate) const SAMPLE: u64 = 64;
-/// What takes longer was interrupted: 15 to 50 µs.
+/// A longer measurement was interrupted: 15 to 50 µs.
 const LONGEST: u64 = 50_000;
 
-/// Things of one kind that are done often, and what they take. One thread at a time adds to them.
+/// Frequent work of one kind, and its time. Only one thread at a time adds to it.
 #[derive(Debug, Default)]
 pub(crate) struct CostMeter {
     count: AtomicU64,
@@ -42,20 +42,20 @@ impl CostMeter {
     }
 }
 
-/// What is done under the lock, and what the clock itself takes.
+/// The work under the lock, and the cost of the clock itself.
 #[derive(Debug)]
 pub(crate) struct RecordingCost {
     /// One reading of the clock.
     reading: f64,
-    /// Operations that did not go through the thread buffer, behind their end.
+    /// Operations that did not go through the thread buffer, after their end.
     pub slow: CostMeter,
-    /// Turning what waits into entries.
+    /// Turning waiting operations into entries.
     pub drains: CostMeter,
     pub writing: u64,
 }
 
 impl RecordingCost {
-    /// With the cost of reading the clock, which is measured now, in some microseconds.
+    /// Measures the cost of reading the clock, in some microseconds.
     pub fn new(clock: &Clock) -> RecordingCost {
         const READINGS: u32 = 64;
         let round = || {
@@ -67,15 +67,15 @@ impl RecordingCost {
         RecordingCost { reading, slow: CostMeter::default(), drains: CostMeter::default(), writing: 0 }
     }
 
-    /// What draining and writing took so far.
+    /// The time of draining and writing so far.
     pub fn spent(&self) -> u64 {
         self.drains.ticks.load(Relaxed) + self.writing
     }
 
-    /// All of it, with so many operations that went through the thread buffer, of which some are measured.
+    /// The total, with so many operations that went through the thread buffer, of which some are measured.
     ///
-    /// From one reading of the clock to the next it is what lies between them and one reading, so that what
-    /// is measured of an operation has one of its two readings in it.
+    /// The interval between two readings of the clock includes one reading, so the measurement of an operation includes one
+    /// of its two readings.
     pub fn ticks(&self, in_buffer: u64, measured: &CostMeter) -> u64 {
         let fast = in_buffer as f64 * (self.reading + measured.mean());
         let slow = self.slow.count() * (self.reading + self.slow.mean());

@@ -1,4 +1,4 @@
-//! Counters: what this process has asked of Pario, declared in one typed place.
+//! Counters of this process's use of Pario, declared in one typed place.
 //!
 //! A counter is one relaxed atomic addition, so counting is always on; printing is the reader's choice
 //! (`PARIO_STATS=1` prints [`ProcessCounters::line`] when the program calls `MPI_Finalize`).

@@ -11,7 +11,7 @@ use pario_types::ErrorKind;
 use crate::clock::Moment;
 use crate::recorder::{PatternId, TracedFile};
 
-/// An enum of words that have a number in a trace file; unknown numbers become the last word.
+/// An enum of names that have a number in a trace file; unknown numbers become the last name.
 macro_rules! words {
     ($(#[doc = $doc:literal])+ $name:ident:
      $($(#[doc = $about:literal])+ $word:ident = $code:literal $text:literal,)+
@@ -21,10 +21,10 @@ macro_rules! words {
         pub enum $name { $($(#[doc = $about])+ $word,)+ }
 
         impl $name {
-            /// Every word.
+            /// Every name.
             pub const ALL: &'static [$name] = &[$($name::$word,)+];
 
-            /// As people and scripts read it.
+            /// The name in output.
             pub fn word(self) -> &'static str {
                 match self { $($name::$word => $text,)+ }
             }
@@ -77,7 +77,7 @@ words! {
     SetView = 7 "set_view",
     /// Set the size.
     SetSize = 8 "set_size",
-    /// Asked for space.
+    /// Reserved space.
     Preallocate = 9 "preallocate",
     /// Set hints.
     SetInfo = 10 "set_info",
@@ -89,13 +89,13 @@ words! {
     GetSize = 13 "get_size",
     /// Took a lock.
     Lock = 14 "lock",
-    /// Gave a lock back.
+    /// Released a lock.
     Unlock = 15 "unlock",
-    /// Asked for data ahead of its use.
+    /// Prefetched data.
     Prefetch = 16 "prefetch",
-    /// Gave up what was prefetched.
+    /// Dropped prefetched data.
     Release = 17 "release",
-    /// Something that a later version of the format knows.
+    /// An operation of a later version of the format.
     Other = 255 "other",
     else Other
 }
@@ -136,7 +136,7 @@ words! {
     Pace:
     /// When it is done.
     Blocking = 0 "blocking",
-    /// At once; a request tells when it is done.
+    /// At once; a request reports when it is done.
     Nonblocking = 1 "nonblocking",
     /// At once; a second collective call waits.
     Split = 2 "split",
@@ -146,13 +146,13 @@ words! {
 /// One function of MPI-IO, or an operation of Pario's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TracedCall {
-    /// What is done.
+    /// The operation.
     pub op: TracedOp,
-    /// Where it starts.
+    /// The file pointer.
     pub place: PointerKind,
     /// Whether all ranks of the file take part.
     pub collective: bool,
-    /// When control comes back.
+    /// The time of its return.
     pub pace: Pace,
 }
 
@@ -169,7 +169,7 @@ impl TracedCall {
         TracedCall { collective: true, ..self }
     }
 
-    /// The place, the reach and the pace in one byte: bits 0–2, bit 3, bits 4–5.
+    /// Encodes pointer, collectiveness and synchronism in one byte: bits 0–2, bit 3, bits 4–5.
     pub(crate) fn manner(self) -> u8 {
         self.place.code() | u8::from(self.collective) << 3 | self.pace.code() << 4
     }
@@ -183,7 +183,7 @@ impl TracedCall {
         }
     }
 
-    /// The name of the MPI function without its `MPI_File_`, or the operation's word.
+    /// The name of the MPI function without its `MPI_File_`, or the operation's name.
     pub fn name(self) -> String {
         let mut name = String::new();
         if matches!(self.op, TracedOp::Read | TracedOp::Write) {
@@ -208,44 +208,44 @@ impl TracedCall {
 /// One operation, for a recorder.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What was called.
+    /// The call.
     pub call: TracedCall,
-    /// On which file.
+    /// The file.
     pub file: Option<&'a TracedFile>,
-    /// The first byte of the file that was asked for.
+    /// The first requested byte of the file.
     pub offset: u64,
-    /// One past the last byte of the file that was asked for.
+    /// One past the last requested byte of the file.
     pub end: u64,
-    /// Bytes asked for; less than `end - offset` where there are gaps between them.
+    /// The number of requested bytes; less than `end - offset` where there are gaps between them.
     pub len: u64,
-    /// Bytes that moved.
+    /// The number of bytes moved.
     pub moved: u64,
-    /// When it began, by the recorder's clock.
+    /// Its start, by the recorder's clock.
     pub start: Moment,
-    /// When it was over.
+    /// Its end.
     pub over: Moment,
     /// The operating system's error number, 0 for none.
     pub errno: i32,
-    /// What went wrong.
+    /// The error.
     pub kind: Option<ErrorKind>,
     /// The MPI error class that the caller got, 0 for success.
     pub class: i32,
     /// The rank on whose behalf an agent or server worked.
     pub on_behalf_of: Option<u32>,
-    /// Which bytes they are, if not simply all from `offset` to `end`.
+    /// The bytes, if they are not simply all from `offset` to `end`.
     pub view: Option<InView<'a>>,
 }
 
 /// The bytes of a view that an operation is on.
 #[derive(Clone, Copy, Debug)]
 pub struct InView<'a> {
-    /// What the view tiles.
+    /// The pattern that the view tiles.
     pub pattern: &'a PatternId,
-    /// From where in the file on.
+    /// The displacement of the view.
     pub disp: u64,
     /// The first byte of the view's data.
     pub at: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -274,7 +274,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether it failed or moved less than was asked.
+    /// Whether it failed or moved fewer bytes than requested.
     pub fn is_wrong(&self) -> bool {
         self.moved < self.len || self.errno != 0 || self.kind.is_some() || self.class != 0
     }
@@ -283,51 +283,51 @@ impl<'a> Record<'a> {
 /// One operation, from a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// What was called.
+    /// The call.
     pub call: TracedCall,
-    /// On which file.
+    /// The file.
     pub file: Option<Arc<str>>,
-    /// The first byte of the file that was asked for.
+    /// The first requested byte of the file.
     pub offset: u64,
-    /// One past the last byte of the file that was asked for.
+    /// One past the last requested byte of the file.
     pub end: u64,
-    /// Bytes asked for.
+    /// The number of requested bytes.
     pub len: u64,
-    /// Bytes that moved.
+    /// The number of bytes moved.
     pub moved: u64,
-    /// When it began, in nanoseconds since 1970 (UTC).
+    /// Its start, in nanoseconds since 1970 (UTC).
     pub start_ns: u64,
-    /// How long it took, in nanoseconds.
+    /// Its duration, in nanoseconds.
     pub took_ns: u64,
     /// The operating system's error number, 0 for none.
     pub errno: i32,
-    /// What went wrong.
+    /// The error.
     pub kind: Option<ErrorKind>,
     /// The MPI error class that the caller got, 0 for success.
     pub class: i32,
     /// The rank on whose behalf an agent or server worked.
     pub on_behalf_of: Option<u32>,
-    /// Which bytes between `offset` and `end` they are.
+    /// The bytes between `offset` and `end`.
     pub pieces: TracedPieces,
 }
 
-/// Which bytes of a range an operation is on.
+/// The bytes of a range that an operation accessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TracedPieces {
     /// All of them.
     All,
     /// Those that a view selects.
     View {
-        /// What the view tiles, in the bytes of the crate `view`.
+        /// The pattern that the view tiles, encoded by the crate `view`.
         pattern: Arc<[u8]>,
-        /// From where in the file on.
+        /// The displacement of the view.
         disp: u64,
         /// The first byte of the view's data.
         at: u64,
-        /// How many.
+        /// The number of bytes.
         len: u64,
     },
-    /// Some of them; the trace does not say which.
+    /// Some of them; the trace does not record which.
     Unsaid,
 }
 
@@ -337,12 +337,12 @@ impl TraceEvent {
         self.errno != 0 || self.kind.is_some() || self.class != 0
     }
 
-    /// Whether it moved less than was asked.
+    /// Whether it moved fewer bytes than requested.
     pub fn is_short(&self) -> bool {
         self.moved < self.len
     }
 
-    /// When it was over, in nanoseconds since 1970 (UTC).
+    /// Its end, in nanoseconds since 1970 (UTC).
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.took_ns)
     }

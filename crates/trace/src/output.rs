@@ -10,18 +10,18 @@ use std::path::Path;
 
 use crate::format::TraceHeader;
 
-/// Jobs that may leave traces in one directory before it has to be tidied up.
+/// The number of jobs that may leave traces in one directory before it has to be cleaned up.
 const MOST_JOBS: u32 = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Output {
     pub file: File,
-    /// Where the next entry goes; a trailer may lie there already.
+    /// The offset of the next entry; a trailer may be there already.
     end: u64,
 }
 
 impl Output {
-    /// A new file under the first free name; its header is written with the first entries.
+    /// Creates a file under the first free name; its header is written with the first entries.
     pub fn create(dir: &Path, header: &TraceHeader) -> io::Result<Output> {
         Ok(Output { file: create(dir, header)?, end: 0 })
     }
@@ -30,12 +30,12 @@ impl Output {
         self.end == 0
     }
 
-    /// Writes what the next entries overwrite.
+    /// Writes a trailer, which the next entries overwrite.
     pub fn end_with(&self, trailer: &[u8]) -> io::Result<()> {
         self.file.write_all_at(trailer, self.end)
     }
 
-    /// All of both, or nothing.
+    /// Writes all of both, or nothing.
     pub fn append(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let middle = self.end + first.len() as u64;
         let written = self
@@ -43,7 +43,7 @@ impl Output {
             .write_all_at(first, self.end)
             .and_then(|()| self.file.write_all_at(second, middle))
             .inspect_err(|_| {
-                // If even this fails, readers stop at the torn entry and say so.
+                // If this fails, too, readers stop at the torn entry and report it.
                 let _ = self.file.set_len(self.end);
             });
         if written.is_ok() {

@@ -1,28 +1,26 @@
-//! Plain operations: those that went well, by and for the actor itself, on all bytes from the first to the
-//! last.
+//! Plain operations: successful ones, by and for the actor itself, on all bytes from the first to the last.
 //!
-//! They are nearly all operations of nearly all programs. One alone takes 28 bytes of a trace; those that
-//! go on like the two before them, at equal distances, are a run, in which each takes 8. Both entries are
-//! described in `format`.
+//! They are nearly all operations of nearly all programs. A single one takes 28 bytes of a trace; operations that continue
+//! the two before them, at equal distances, form a run, in which each takes 8. Both entries are described in `format`.
 
 use crate::event::TracedCall;
 use crate::format::{Operation, head, u32_at, u64_at};
 
 pub(crate) const PLAIN: usize = 28;
 pub(crate) const RUN: usize = 32;
-/// In a run.
+/// The largest number of operations in a run.
 const TIMES: usize = 8;
-/// In bytes: entries have a size of two bytes.
+/// The size of a run in bytes: entries have a size of two bytes.
 const LONGEST_RUN: usize = u16::MAX as usize - TIMES;
 
-/// What was done on which file, and the length in bytes: the same word means that all are the same.
+/// Operation, file and length in bytes in one word: equal words mean that all are equal.
 ///
 /// Bits 0-7 the operation, 8-15 the manner, 16-39 the file, 40-63 the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedCall(pub u64);
 
 impl PackedCall {
-    /// `None` for what is too large for the word.
+    /// `None` if a value is too large for the word.
     #[inline]
     pub fn new(call: TracedCall, file: u32, len: u64) -> Option<PackedCall> {
         let fits = file < 1 << 24 && len < 1 << 24;
@@ -31,7 +29,7 @@ impl PackedCall {
         fits.then_some(PackedCall(word))
     }
 
-    /// Operation, manner and file as entries have them.
+    /// Operation, manner and file in the form of entries.
     fn bytes(self) -> [u8; 5] {
         let [op, manner, file, file_1, file_2, ..] = self.0.to_le_bytes();
         [op, manner, file, file_1, file_2]
@@ -42,7 +40,7 @@ impl PackedCall {
     }
 }
 
-/// A plain operation on its way to the file; times are in ticks.
+/// A plain operation before it is written; times are in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlainOperation {
     pub start: u64,
@@ -56,7 +54,7 @@ impl PlainOperation {
         self.start.wrapping_add(u64::from(self.took))
     }
 
-    /// The same with more to say.
+    /// The same as a general operation.
     pub fn operation(&self) -> Operation {
         let [op, manner, ..] = self.what.bytes();
         let (call, file) = (TracedCall::from_codes(op, manner), (self.what.0 >> 16) as u32 & 0x00ff_ffff);
@@ -77,14 +75,14 @@ pub(crate) fn entry(what: [u8; 5], offset: u64, len: u32, since: i32, took: u32)
     bytes
 }
 
-/// Writes operations down, one behind the other.
+/// An encoder of consecutive operations.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    /// The last operation. Its start is what the next one counts from.
+    /// The last operation, from whose start the next one counts.
     last: PlainOperation,
-    /// How much further it is than the one before it, if both are otherwise the same.
+    /// Its distance from the one before it, if both are otherwise equal.
     stride: u64,
-    /// Where the entry of the run begins in which it is.
+    /// The offset of the entry of its run.
     run: Option<usize>,
 }
 
@@ -103,7 +101,7 @@ impl Encoder {
         self.last.start
     }
 
-    /// Writes the next one; `false` if it is too far from the last.
+    /// Encodes the next one; `false` if it is too far from the last.
     #[inline]
     pub fn add(&mut self, next: &PlainOperation, into: &mut Vec<u8>) -> bool {
         let since = next.start.wrapping_sub(self.last.start);
@@ -123,7 +121,7 @@ impl Encoder {
         true
     }
 
-    /// Writes one that is in no run, but may be the first of one, or the second.
+    /// Encodes one that is in no run, but may be the first of one, or the second.
     #[cold]
     fn add_other(&mut self, next: &PlainOperation, into: &mut Vec<u8>) -> bool {
         let Ok(since) = i32::try_from(next.start.wrapping_sub(self.last.start) as i64) else { return false };
@@ -134,7 +132,7 @@ impl Encoder {
     }
 }
 
-/// The head of a run that begins with `first`; its place.
+/// Encodes the head of a run that begins with `first`; returns its offset.
 fn begin_run(first: &PlainOperation, stride: u64, into: &mut Vec<u8>) -> usize {
     let run = into.len();
     into.extend_from_slice(&head(RUN, 8)[..3]);
@@ -146,7 +144,7 @@ fn begin_run(first: &PlainOperation, stride: u64, into: &mut Vec<u8>) -> usize {
     run
 }
 
-/// A run as it stands in a file.
+/// A run in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub call: TracedCall,
@@ -154,12 +152,12 @@ pub(crate) struct Run {
     pub offset: u64,
     pub stride: u64,
     pub len: u32,
-    /// Of each operation the start, from that of the one before it on, and the duration.
+    /// For each operation the start, relative to that of the one before, and the duration.
     pub times: Vec<(u32, u32)>,
 }
 
 impl Run {
-    /// From all bytes of an entry, which are at least [`RUN`]; `None` if they are not whole operations.
+    /// Decodes an entry of at least [`RUN`] bytes; `None` if it has an incomplete operation.
     pub fn decode(bytes: &[u8]) -> Option<Run> {
         let times = bytes[RUN..].chunks_exact(TIMES);
         times.remainder().is_empty().then(|| Run {
@@ -242,7 +240,7 @@ mod tests {
         all
     }
 
-    /// Runs of any stride, broken by anything.
+    /// Runs of any stride, interrupted by other operations.
     fn drawn() -> impl Strategy<Value = Vec<PlainOperation>> {
         let piece =
             (1usize..40, 0u64..1 << 40, -9000i64..9000, 1u32..4, 0u64..1 << 24, 0u64..3, any::<u32>());

@@ -1,7 +1,7 @@
 //! Reads a trace file entry by entry. The contents of the file are untrusted.
 //!
-//! A reader trusts nothing: a file that is cut off or damaged gives the whole entries before that place, and
-//! [`TraceReader::ending`] says how it ended. Memory goes to the names of files and the patterns of views only.
+//! A reader trusts nothing: a truncated or damaged file returns the complete entries before that place, and
+//! [`TraceReader::ending`] says how it ended. Memory is used only for the names of files and the patterns of views.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> Result<TraceReader<BufReader<File>>, TraceReadError>
     TraceReader::new(BufReader::with_capacity(64 << 10, file), path)
 }
 
-/// Why a file gives no trace.
+/// The reason why a file has no readable trace.
 #[derive(Debug)]
 pub enum TraceReadError {
     /// It cannot be read.
@@ -35,7 +35,7 @@ pub enum TraceReadError {
 }
 
 impl TraceReadError {
-    /// What kind of error this is.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             TraceReadError::Unreadable(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
@@ -60,7 +60,7 @@ impl fmt::Display for TraceReadError {
 
 impl std::error::Error for TraceReadError {}
 
-/// How a trace file ends.
+/// The end of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceEnding {
     /// With its trailer: the process finished its trace.
@@ -97,12 +97,12 @@ pub struct TraceReader<R> {
     at: u64,
     names: HashMap<u32, Arc<str>>,
     patterns: HashMap<u32, Arc<[u8]>>,
-    /// The pattern of which parts are coming, and what there is of it.
+    /// The pattern whose parts are being read, and the parts so far.
     coming: (u32, Vec<u8>),
     entry: Vec<u8>,
     given: u64,
     lost: u64,
-    /// When the last operation began, in ticks, from which the next may count.
+    /// The start of the last operation in ticks, from which the next may count.
     last: u64,
     scale: Scale,
     run: Option<Running>,
@@ -110,7 +110,7 @@ pub struct TraceReader<R> {
     ending: Option<TraceEnding>,
 }
 
-/// A run, and how many of its operations have been given.
+/// A run, and the number of its operations that have been returned.
 #[derive(Debug)]
 struct Running {
     run: Run,
@@ -153,12 +153,12 @@ impl<R: Read> TraceReader<R> {
         })
     }
 
-    /// Whose trace it is.
+    /// The header.
     pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
-    /// How the file ends; known when all operations have been read.
+    /// The end of the file; known when all operations have been read.
     pub fn ending(&self) -> Option<&TraceEnding> {
         self.ending.as_ref()
     }
@@ -168,12 +168,12 @@ impl<R: Read> TraceReader<R> {
         self.lost
     }
 
-    /// What recording cost the process, in nanoseconds, as it measured it itself; known when all has been read.
+    /// The cost of recording in nanoseconds, as the process measured it; known when all has been read.
     pub fn cost_ns(&self) -> Option<u64> {
         self.cost_ns
     }
 
-    /// The next entry, or how the file ends.
+    /// Returns the next entry, or the end of the file.
     fn next_entry(&mut self) -> Result<Entry, TraceEnding> {
         let unreadable = |e: io::Error| TraceEnding::Unreadable(e.to_string());
         let mut size = [0; 2];
@@ -194,7 +194,7 @@ impl<R: Read> TraceReader<R> {
         Ok(entry)
     }
 
-    /// Takes the next part of a pattern. Parts that do not follow each other make none.
+    /// Adds the next part of a pattern. Parts that do not follow each other make none.
     fn take_part(&mut self, pattern: u32, size: u32, at: u32, bytes: &[u8]) {
         let (number, whole) = &mut self.coming;
         if at == 0 {
@@ -254,7 +254,7 @@ impl<R: Read> TraceReader<R> {
             start_ns: self.header.began_ns.saturating_add(self.scale.when(operation.start)),
             took_ns: self.scale.span(operation.took),
             errno: operation.errno,
-            // A kind that a later version knows is some error all the same.
+            // A kind of a later version is still an error.
             kind: (operation.kind != 0)
                 .then(|| ErrorKind::from_code(u64::from(operation.kind)).unwrap_or(ErrorKind::Io)),
             class: operation.class,
@@ -304,7 +304,7 @@ impl<R: Read> Iterator for TraceReader<R> {
     }
 }
 
-/// Fills as much as there is; fewer bytes than asked for mean the end of the input.
+/// Reads as much as there is; fewer bytes than requested mean the end of the input.
 fn fill(input: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < into.len() {

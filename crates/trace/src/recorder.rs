@@ -1,17 +1,16 @@
 //! A recorder: operations in, one trace file out.
 //!
-//! Plain operations of the thread that makes the recorder go into its `thread_buffer`, without a lock and in a few
-//! nanoseconds. All others wait in a list under the lock. Whoever finds the thread buffer or the list full empties
-//! both: what waits is merged in the order in which it ended and put into a buffer as entries of the file,
-//! and a full buffer is written. All of this is bounded. In mode `errors` every record is written at once,
-//! and the file is made with the first one. A process that is killed loses at most what was not written
-//! yet, and only in mode `all`.
+//! Plain operations of the thread that creates the recorder go into its `thread_buffer`, without a lock and in a few
+//! nanoseconds. All others wait in a list under the lock. A thread that finds the thread buffer or the list full empties
+//! both: the waiting operations are merged in the order of their ends and added to a buffer as entries of the file, and a
+//! full buffer is written. All of this is bounded. In mode `errors` every record is written at once, and the file is
+//! created with the first one. A killed process loses at most the unwritten operations, and only in mode `all`.
 //!
-//! The file always ends with whole entries: what could not be written is cut off, counted, said once on
-//! standard error, and noted in the file as soon as it can be written again.
+//! The file always ends with complete entries: an incomplete write is cut off, its operations are counted as lost, one line
+//! on standard error says so, and the count is written to the file as soon as that is possible again.
 //!
-//! Nothing is kept per file: a [`TracedFile`] holds the name, and the recorder writes it before its first use.
-//! The same holds for the pattern of a view, a [`PatternId`].
+//! No state is kept per file: a [`TracedFile`] has the name, and the recorder writes it before its first use. The same
+//! holds for the pattern of a view, a [`PatternId`].
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -31,19 +30,19 @@ use crate::plain::{Encoder, PLAIN, PackedCall, PlainOperation};
 use crate::setup::{TraceMode, TraceSetup};
 use crate::thread_buffer::{PutResult, ThreadBuffer};
 
-/// What a recorder holds back, as entries, before it writes.
+/// The bytes of entries that a recorder buffers before it writes.
 const BUFFER: usize = 64 << 10;
-/// Operations that are not in the thread buffer and wait for being merged with it.
+/// Operations outside of the thread buffer that wait to be merged with it.
 const MOST_OTHERS: usize = 128;
-/// Ticks after which the buffer is written even if it is not full: 10 to 40 seconds. Times in it are exact
-/// to what the system changes of its clock's rate meanwhile.
+/// Ticks after which the buffer is written even if it is not full: 10 to 40 seconds. The error of times in it is the change
+/// of the system clock's rate meanwhile.
 const LONGEST_WAIT: u64 = 1 << 35;
 
 static NEXT_FILE: AtomicU32 = AtomicU32::new(1);
 static NEXT_PATTERN: AtomicU32 = AtomicU32::new(1);
 static NEXT_EPOCH: AtomicU64 = AtomicU64::new(1);
 
-/// A file that records speak of: its name, and a number that stands for it in the trace.
+/// A file that records refer to: its name, and its number in the trace.
 #[derive(Debug)]
 pub struct TracedFile {
     number: u32,
@@ -53,7 +52,7 @@ pub struct TracedFile {
 }
 
 impl TracedFile {
-    /// For each open, or each other use, of a file of that name.
+    /// Created for each open, or each other use, of a file of that name.
     pub fn new(path: impl AsRef<Path>) -> TracedFile {
         let name = path.as_ref().as_os_str().as_bytes();
         let name = name[..name.len().min(LONGEST_NAME)].into();
@@ -61,7 +60,7 @@ impl TracedFile {
     }
 }
 
-/// The pattern of a view, and a number that stands for it in the trace.
+/// The pattern of a view, and its number in the trace.
 #[derive(Debug)]
 pub struct PatternId {
     number: u32,
@@ -70,7 +69,7 @@ pub struct PatternId {
 }
 
 impl PatternId {
-    /// For a pattern in the bytes of the crate `view`; `None` for one that is too large to be traced.
+    /// Creates the id of an encoded pattern of the crate `view`; `None` if it is too large to be traced.
     pub fn new(bytes: Vec<u8>) -> Option<PatternId> {
         u32::try_from(bytes.len()).ok()?;
         let number = NEXT_PATTERN.fetch_add(1, Relaxed);
@@ -80,7 +79,7 @@ impl PatternId {
 
 /// Records the operations of one task, agent or server.
 ///
-/// What an operation looks at is together in two lines of the processor's cache.
+/// The fields that an operation reads are together in two lines of the processor's cache.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Recorder {
@@ -90,39 +89,39 @@ pub struct Recorder {
     /// Names written in another epoch have to be written again; a failed write begins a new one.
     epoch: AtomicU64,
     thread_buffer: ThreadBuffer,
-    /// Operations that went through it, those that are measured.
+    /// The number of operations that went through it; some are measured.
     measured: CostMeter,
     state: Mutex<Box<State>>,
 }
 
-/// What the lock is for.
+/// The state under the lock.
 #[derive(Debug)]
 struct State {
     header: TraceHeader,
     dir: PathBuf,
     output: Option<Output>,
     gauge: TickCalibration,
-    /// Operations that did not go through the thread buffer, and have not been merged with it.
+    /// Operations outside of the thread buffer that have not been merged with it.
     others: Vec<Operation>,
-    /// Entries that wait for being written.
+    /// Entries that wait to be written.
     buffer: Vec<u8>,
     /// Operations in the buffer.
     waiting: u64,
-    /// Behind the last operation in the buffer; nothing that is written later counts from it.
+    /// The end of the last operation in the buffer; the next entries do not count from it after a write.
     encoder: Option<Encoder>,
     /// The start of the first operation in the buffer.
     first: u64,
     /// Operations in the file.
     kept: u64,
     lost: u64,
-    /// How many lost operations the file knows of.
+    /// The number of lost operations that the file records.
     lost_noted: u64,
     cost: RecordingCost,
     complained: bool,
 }
 
 impl Recorder {
-    /// Begins to record. That the file cannot be made is said on standard error and fails nothing.
+    /// Starts recording. If the file cannot be created, a line on standard error says so and nothing fails.
     pub fn start(setup: &TraceSetup, actor: Actor, rank: u32, ranks: u32) -> Recorder {
         let clock = Clock::start(setup.clock);
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -140,7 +139,7 @@ impl Recorder {
         };
         let state = State {
             header,
-            // The program may change its directory before the file is made.
+            // The program may change its directory before the file is created.
             dir: std::path::absolute(&setup.dir).unwrap_or_else(|_| setup.dir.clone()),
             output: None,
             gauge: TickCalibration::new(),
@@ -164,29 +163,29 @@ impl Recorder {
             measured: CostMeter::default(),
             state: Mutex::new(Box::new(state)),
         };
-        // A failure has been said on standard error; the next flush tries again.
+        // A failure has been reported on standard error; the next flush tries again.
         let _ = recorder.flush();
         recorder
     }
 
-    /// A file to speak of in records.
+    /// Returns a file for records to refer to.
     pub fn file(&self, path: impl AsRef<Path>) -> TracedFile {
         TracedFile::new(path)
     }
 
-    /// What time it is.
+    /// The present time.
     #[inline]
     pub fn now(&self) -> Moment {
         self.clock.now()
     }
 
-    /// The moment of a time that was taken from the system's clock.
+    /// Converts a time of the system's clock.
     pub fn at(&self, instant: Instant) -> Moment {
         self.clock.at(instant)
     }
 
-    /// Keeps, if the mode asks for it, a plain operation that ends now: it moved all that it asked for,
-    /// which are all of `len` bytes from `offset` on.
+    /// Records, if the mode asks for it, a plain operation that ends now: it moved all requested bytes, which are all of
+    /// `len` bytes from `offset` on.
     #[inline]
     pub fn plain(&self, call: TracedCall, file: &TracedFile, offset: u64, len: u64, start: Moment) {
         if self.mode == TraceMode::Errors {
@@ -217,7 +216,7 @@ impl Recorder {
         self.record(&Record { offset, end, len, moved: len, ..Record::new(call, Some(file), start, over) });
     }
 
-    /// Keeps the record if the mode asks for it.
+    /// Records an operation if the mode asks for it.
     #[cold]
     pub fn record(&self, record: &Record) {
         if self.mode == TraceMode::Errors && !record.is_wrong() {
@@ -250,7 +249,7 @@ impl Recorder {
         let elsewhere = state.cost.spent();
         state.add(self, operation, record);
         if self.mode == TraceMode::Errors {
-            // A failure has been counted and said; the program's call is not to fail for it.
+            // A failure has been counted and reported; the program's call must not fail for it.
             let _ = state.flush(self);
         }
         let spent = self.clock.now().since(record.over);
@@ -258,17 +257,17 @@ impl Recorder {
         state.cost.slow.add(spent.saturating_sub(elsewhere));
     }
 
-    /// Writes what waits; good to call where a file is closed.
+    /// Writes the waiting operations; called when a file is closed.
     pub fn flush(&self) -> io::Result<()> {
         match self.mode {
-            // Every record was written at once, and where there was none there is to be no file.
+            // Every record was written at once, and without records there must be no file.
             TraceMode::Errors => Ok(()),
             TraceMode::All => self.lock().flush(self),
         }
     }
 
-    /// Writes what is left and the trailer. An error if any record was lost. Recording may go on afterwards;
-    /// then this has to be called again.
+    /// Writes the rest and the trailer. Fails if any record was lost. Recording may continue afterwards; then this has to
+    /// be called again.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = self.lock();
         if self.mode == TraceMode::Errors && state.kept + state.lost == 0 {
@@ -292,13 +291,13 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // What failed has been said on standard error.
+        // A failure has been reported on standard error.
         let _ = self.finish();
     }
 }
 
 impl State {
-    /// Takes an operation that does not go through the thread buffer.
+    /// Adds an operation that does not go through the thread buffer.
     fn add(&mut self, recorder: &Recorder, operation: Operation, record: &Record) {
         if self.others.len() == MOST_OTHERS {
             self.drain(recorder);
@@ -316,8 +315,7 @@ impl State {
         self.others.push(operation);
     }
 
-    /// Leaves room for a name, so that no write comes between the pattern and the operation that refers to
-    /// it.
+    /// Leaves space for a name, so that no write comes between the pattern and the operation that refers to it.
     fn add_pattern(&mut self, recorder: &Recorder, pattern: &PatternId) {
         let begun = recorder.epoch.load(Relaxed);
         if pattern.written.load(Relaxed) == begun {
@@ -338,12 +336,12 @@ impl State {
 
     fn make_room(&mut self, recorder: &Recorder, room: usize) {
         if self.buffer.len() + room > BUFFER {
-            // A failure has been counted and said.
+            // A failure has been counted and reported.
             let _ = self.write_out(recorder);
         }
     }
 
-    /// Turns all that waits into entries, in the order in which it ended.
+    /// Turns all waiting operations into entries, in the order of their ends.
     fn drain(&mut self, recorder: &Recorder) {
         let others = self.others.len();
         self.make_room(
@@ -369,7 +367,7 @@ impl State {
             .as_ref()
             .is_some_and(|encoder| encoder.last().saturating_sub(self.first) > LONGEST_WAIT)
         {
-            // A failure has been counted and said.
+            // A failure has been counted and reported.
             let _ = self.write_out(recorder);
         }
     }
@@ -398,7 +396,7 @@ impl State {
         self.waiting += 1;
     }
 
-    /// Writes all that waits, or counts it as lost.
+    /// Writes all waiting operations, or counts them as lost.
     fn flush(&mut self, recorder: &Recorder) -> io::Result<()> {
         self.drain(recorder);
         if self.buffer.is_empty() && self.output.as_ref().is_some_and(|output| !output.is_empty()) {
@@ -407,17 +405,16 @@ impl State {
         self.write_out(recorder)
     }
 
-    /// Empties the buffer: into the file, or into the count of what was lost.
+    /// Empties the buffer: into the file, or into the count of lost operations.
     fn write_out(&mut self, recorder: &Recorder) -> io::Result<()> {
         let began = recorder.clock.now();
         let written = self.write(&recorder.clock);
-        // What is written next does not count from what may be lost.
+        // The next entries do not count from operations that may be lost.
         self.encoder = None;
         match &written {
             Ok(()) => self.kept += self.waiting,
             Err(e) => {
-                // What has not become entries yet is lost, too: names that it needs may have been in the
-                // buffer.
+                // Operations that are not entries yet are lost, too: names that they need may have been in the buffer.
                 recorder.epoch.store(NEXT_EPOCH.fetch_add(1, Relaxed), Relaxed);
                 self.lost += self.waiting + self.others.len() as u64;
                 recorder.thread_buffer.take(|_| self.lost += 1);
@@ -452,7 +449,7 @@ impl State {
     fn complain(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.complained, true) {
             let (actor, rank, dir) = (self.header.actor, self.header.rank, self.dir.display());
-            // Standard error may be closed; there is nobody left to tell.
+            // Standard error may be closed; then the error cannot be reported.
             let _ = writeln!(
                 io::stderr(),
                 "pario: the trace of {actor} {rank} in {dir} cannot be written and misses operations: {error}"
@@ -468,7 +465,7 @@ mod tests {
     use crate::reader::{TraceEnding, read};
     use std::fs::File;
 
-    /// A write that fails in mid-file, which from outside only a full disk could bring about.
+    /// A write that fails in the middle of a file, which otherwise only a full disk causes.
     #[test]
     fn what_cannot_be_written_leaves_a_gap_and_no_torn_entry() {
         let dir = std::env::temp_dir().join(format!("pario-trace-gap-{}", std::process::id()));

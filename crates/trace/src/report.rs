@@ -1,4 +1,4 @@
-//! The report on a file when it is closed: the ranks' numbers together, as a few lines or as a line of JSON.
+//! The report on a file when it is closed: the combined numbers of the ranks, as a few lines or as a line of JSON.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -10,7 +10,7 @@ use crate::setup::SettingError;
 use crate::stats::{Decisions, FileTotals, StrategyChoice};
 use pario_types::round_size;
 
-/// What was done to a file between open and close, by all its ranks.
+/// The statistics of a file between open and close, over all its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReport {
     /// The file's name, as the program gave it.
@@ -21,7 +21,7 @@ pub struct FileReport {
     pub totals: FileTotals,
     /// The largest number of any rank.
     pub largest: FileTotals,
-    /// What the reporting rank chose; choices for collective accesses are the same on all.
+    /// The choices of the reporting rank; choices for collective accesses are the same on all.
     pub decisions: Decisions,
 }
 
@@ -48,7 +48,7 @@ impl FileReport {
         FileReport { path: path.to_owned(), ranks, totals, largest, decisions }
     }
 
-    /// How often each byte that was read or written was copied; `None` if there was none.
+    /// The number of copies of each byte that was read or written; `None` if there was none.
     pub fn copies_per_byte(&self) -> Option<f64> {
         let bytes = self.totals.read_bytes + self.totals.written_bytes;
         (bytes > 0).then(|| self.totals.copied_bytes as f64 / bytes as f64)
@@ -154,7 +154,7 @@ impl fmt::Display for FileReport {
     }
 }
 
-/// A line on reads or on writes: calls, bytes, and how they were done.
+/// A line on reads or on writes: calls, bytes, and methods.
 fn direction(
     f: &mut fmt::Formatter<'_>,
     word: &str,
@@ -187,10 +187,10 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Where `PARIO_STATS` sends the reports.
+/// The destination of reports, from `PARIO_STATS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StatsTo {
-    /// Nowhere.
+    /// None.
     #[default]
     Off,
     /// A few lines per file to standard error.
@@ -202,7 +202,7 @@ pub enum StatsTo {
 }
 
 impl StatsTo {
-    /// Reads `1`, `json` or `json:FILE`. Nothing, `0` and `off` ask for no report.
+    /// Reads `1`, `json` or `json:FILE`. An empty text, `0` and `off` select no report.
     pub fn parse(text: &str) -> Result<StatsTo, SettingError> {
         match text.trim() {
             "" | "0" | "off" => Ok(StatsTo::Off),
@@ -216,7 +216,7 @@ impl StatsTo {
         }
     }
 
-    /// Sends a report there. One write each, so that reports of several processes do not mix.
+    /// Writes a report there, with one write, so that reports of several processes do not mix.
     pub fn deliver(&self, report: &FileReport) -> io::Result<()> {
         match self {
             StatsTo::Off => Ok(()),

@@ -9,20 +9,20 @@ use pario_types::ErrorKind;
 
 use crate::clock::ClockSource;
 
-/// Where traces go if `PARIO_TRACE` names no directory.
+/// The default directory of traces.
 pub const DEFAULT_DIR: &str = "pario-trace";
 
-/// Which operations are recorded.
+/// The operations that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceMode {
-    /// Those that failed or moved less than was asked.
+    /// Those that failed or moved fewer bytes than requested.
     Errors,
     /// All of them.
     All,
 }
 
 impl TraceMode {
-    /// The word a user writes.
+    /// Its name in the variable.
     pub fn word(self) -> &'static str {
         match self {
             TraceMode::Errors => "errors",
@@ -31,23 +31,23 @@ impl TraceMode {
     }
 }
 
-/// What `PARIO_TRACE` asks for.
+/// The settings in `PARIO_TRACE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceSetup {
-    /// Which operations are recorded.
+    /// The operations that are recorded.
     pub mode: TraceMode,
     /// Reads and writes that touch no byte at this offset or above are left out.
     pub min: u64,
-    /// By which clock.
+    /// The clock.
     pub clock: ClockSource,
-    /// The directory of the trace files; made if it is not there.
+    /// The directory of the trace files, which is created if it does not exist.
     pub dir: PathBuf,
     /// A word that is the same on all ranks of a job and differs between jobs; empty where none is known.
     pub job: String,
 }
 
 impl TraceSetup {
-    /// Reads `errors|all[,min=OFFSET][,dir=DIR][,clock=system]`. Nothing, `0` and `off` ask for no trace.
+    /// Reads `errors|all[,min=OFFSET][,dir=DIR][,clock=system]`. An empty text, `0` and `off` select no trace.
     ///
     /// ```
     /// let setup = pario_trace::TraceSetup::parse("errors,min=64k,dir=/tmp/t").unwrap().unwrap();
@@ -84,12 +84,12 @@ impl TraceSetup {
     }
 }
 
-/// A file offset as users write it.
+/// A file offset in the user's notation.
 fn offset(text: &str) -> Option<u64> {
     pario_types::parse_size(text).filter(|&bytes| bytes <= i64::MAX as u64)
 }
 
-/// A setting that was not understood.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {
     variable: &'static str,
@@ -108,7 +108,7 @@ impl SettingError {
         SettingError { variable: "PARIO_STATS", text: text.to_owned(), why, form: "1|json|json:FILE" }
     }
 
-    /// What kind of error this is.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Arg
     }

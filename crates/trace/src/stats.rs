@@ -1,7 +1,7 @@
-//! What was done to one open file: numbers and decisions, always counted.
+//! The statistics of one open file: numbers and decisions, always counted.
 //!
-//! Every number is declared once, below; a number is either a sum or a peak, which decides how the numbers of
-//! several ranks become one. Adding is one relaxed atomic operation.
+//! Every number is declared once, below; a number is either a sum or a peak, which determines how the numbers of several
+//! ranks are combined. Adding is one relaxed atomic operation.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::counters::ProcessCounter;
 
-/// One number that is the largest ever seen.
+/// A number that keeps its maximum.
 #[derive(Debug, Default)]
 pub struct Peak(AtomicU64);
 
 impl Peak {
-    /// Sees `n`.
+    /// Takes `n` into account.
     pub fn see(&self, n: u64) {
         self.0.fetch_max(n, Relaxed);
     }
 
-    /// The largest so far.
+    /// The maximum so far.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// The total over ranks: of a counter the sum, of a peak the largest.
+/// The total over ranks: the sum of a counter, the maximum of a peak.
 trait Total {
     fn total(sum: u64, largest: u64) -> u64;
 }
@@ -44,7 +44,7 @@ impl Total for Peak {
 
 macro_rules! file_stats {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty,)+) => {
-        /// The numbers of one open file on one rank, and what was decided for it.
+        /// The numbers of one open file on one rank, and the decisions for it.
         #[derive(Debug, Default)]
         pub struct FileStats {
             $($(#[doc = $doc])+ pub $name: $type,)+
@@ -56,7 +56,7 @@ macro_rules! file_stats {
         pub struct FileTotals { $($(#[doc = $doc])+ pub $name: u64,)+ }
 
         impl FileStats {
-            /// The numbers now, in the order of declaration: what a rank sends to be folded into a report.
+            /// The present numbers, in the order of declaration: a rank sends them to be reduced to a report.
             pub fn numbers(&self) -> Vec<u64> {
                 vec![$(self.$name.get(),)+]
             }
@@ -129,14 +129,14 @@ file_stats! {
     errors: ProcessCounter,
 }
 
-/// How an access is done, and why so.
+/// The method of an access, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrategyChoice {
-    /// The strategy's word: `two-phase`, `independent`, …
+    /// The name of the strategy: `two-phase`, `independent`, …
     pub strategy: &'static str,
-    /// The partitioning's word: `even`, `aligned`, …; empty where there are no file domains.
+    /// The name of the partitioning: `even`, `aligned`, …; empty where there are no file domains.
     pub partitioning: &'static str,
-    /// How many ranks access the file for all.
+    /// The number of aggregators.
     pub aggregators: u32,
     /// The reason, as an ending of "because".
     pub why: Cow<'static, str>,
@@ -158,11 +158,11 @@ pub struct Decisions {
     pub write: Vec<(StrategyChoice, u64)>,
 }
 
-/// Different choices that are kept per direction; the one that was not made for longest goes first.
+/// The number of different choices that are kept per direction; the least recent is dropped first.
 const MOST_CHOICES: usize = 16;
 
 impl FileStats {
-    /// Keeps a choice; of the same choices made for different reasons the last reason stays.
+    /// Adds a choice; of equal choices with different reasons the last reason is kept.
     pub fn decide(&self, write: bool, choice: StrategyChoice) {
         let mut decisions = self.decisions.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let made = if write { &mut decisions.write } else { &mut decisions.read };

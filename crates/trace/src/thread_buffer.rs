@@ -1,8 +1,8 @@
-//! The buffer of one thread: where plain operations wait until they are written, without a lock.
+//! The buffer of one thread, in which plain operations wait until they are written, without a lock.
 //!
-//! Nearly all programs do their accesses from one thread, the one that opens their first file. It makes the
-//! buffer and is the only one that adds operations; the thread that holds the lock of the recorder removes them. Neither waits
-//! for the other: the owner moves `head`, the holder `tail`.
+//! Nearly all programs do their accesses in one thread, the one that opens their first file. It creates the buffer and is
+//! the only one that adds operations; the thread that holds the lock of the recorder removes them. Neither waits for the
+//! other: the owner advances `head`, the holder `tail`.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,28 +11,28 @@ use crate::clock::Moment;
 use crate::plain::{PackedCall, PlainOperation};
 use crate::sys;
 
-/// How many operations wait at most; their memory stays in the processor's nearest cache.
+/// The largest number of waiting operations; their memory stays in the processor's nearest cache.
 const SLOTS: usize = 64;
 
-/// Operations of one thread, waiting.
+/// The waiting operations of one thread.
 #[derive(Debug)]
 pub(crate) struct ThreadBuffer {
     owner: u64,
     head: AtomicU64,
     tail: AtomicU64,
-    /// The start of the first that came into the empty buffer; the others count from it.
+    /// The start of the first operation in the empty buffer; the others count from it.
     first: AtomicU64,
     slots: Box<[[AtomicU64; 3]; SLOTS]>,
 }
 
-/// Whether the thread buffer took it.
+/// The result of adding an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PutResult {
-    /// It did; so many it has had before.
+    /// It is in the buffer, which has had so many before.
     Done(u64),
     /// The buffer has to be emptied first.
     Full,
-    /// It is of another thread, or too large in some way.
+    /// It is of another thread, or too large for the buffer's format.
     Unfit,
 }
 
@@ -44,7 +44,7 @@ impl ThreadBuffer {
         ThreadBuffer { owner: sys::thread(), head: zero(), tail: zero(), first: zero(), slots }
     }
 
-    /// Puts an operation in.
+    /// Adds an operation.
     #[inline]
     pub fn put(&self, what: PackedCall, offset: u64, start: Moment, over: Moment) -> PutResult {
         let took = over.0.wrapping_sub(start.0);
@@ -67,17 +67,17 @@ impl ThreadBuffer {
         PutResult::Done(head)
     }
 
-    /// How many it has had.
+    /// The number of operations that it has had.
     pub fn had(&self) -> u64 {
         self.head.load(Relaxed)
     }
 
-    /// How many are there.
+    /// The number of waiting operations.
     pub fn waiting(&self) -> usize {
         self.had().saturating_sub(self.tail.load(Relaxed)) as usize
     }
 
-    /// Takes out all that are there; one thread at a time may do that.
+    /// Removes all waiting operations; only one thread at a time may do that.
     #[inline]
     pub fn take(&self, mut each: impl FnMut(PlainOperation)) {
         let (head, tail) = (self.head.load(Acquire), self.tail.load(Relaxed));
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(buffer.put(PackedCall(0), 0, Moment(5 + far), Moment(6 + far)), PutResult::Done(1));
     }
 
-    /// Somebody else empties the thread buffer while its owner fills it.
+    /// Another thread empties the buffer while its owner fills it.
     #[test]
     fn two_threads_lose_nothing() {
         const COUNT: u64 = 200_000;

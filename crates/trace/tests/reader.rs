@@ -1,4 +1,4 @@
-//! Readers and arbitrary bytes: whatever a file holds, whole entries come out and nothing breaks.
+//! Readers and arbitrary bytes: complete entries are returned from any file, and nothing panics.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -44,7 +44,7 @@ fn other_files_and_other_versions_are_refused_by_name() {
     assert!(error.to_string().contains("version 4"), "{error}");
 }
 
-/// Version 2 is what is written without a counter and without runs.
+/// Version 2 is the format without a counter and without runs.
 #[test]
 fn files_of_version_2_are_read() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("version-2");

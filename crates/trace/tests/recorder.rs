@@ -1,4 +1,4 @@
-//! Recorders and readers together: what goes in comes out, and what does not is accounted for.
+//! Recorders and readers together: recorded operations are read back, and lost ones are counted.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -202,7 +202,7 @@ fn patterns_of_any_size_come_back_each_written_once() {
             recorder.record(&Record { end: 100, view, ..write(&recorder, &file, 0, 50, 50) });
         }
         recorder.record(&write(&recorder, &file, 0, 50, 50));
-        // A gap, but no word of where.
+        // A gap, without its location.
         recorder.record(&Record { end: 100, ..write(&recorder, &file, 0, 50, 50) });
     }
     recorder.finish().expect("written");
@@ -262,7 +262,7 @@ proptest! {
             recorder.record(&Record { offset, end: offset + len, len, moved, class, on_behalf_of: behalf, ..Record::new(call, file, begun, over) });
             wanted.push((call, file.map(|_| what % 3), offset, len, moved, start, took, class, behalf, segment));
         }
-        // What waits together is put into the order in which it ended.
+        // Operations that wait together are put into the order of their ends.
         wanted.sort_by_key(|one| (one.9, one.5 + Duration::from_nanos(one.6)));
         recorder.finish().expect("written");
         let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
@@ -279,7 +279,7 @@ proptest! {
     }
 }
 
-/// The most memory that this process ever had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");

@@ -33,7 +33,7 @@ pub struct AccessRequest {
     pub buffer: UserBuffer,
 }
 
-/// How a collective access ended on this rank.
+/// The result of a collective access on this rank.
 #[derive(Debug)]
 pub enum CollectiveOutcome<E> {
     /// All ranks succeeded. This rank moved this many bytes.

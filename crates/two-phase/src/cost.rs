@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use pario_types::digest;
 
-/// How the bytes reach the servers.
+/// The path of the bytes to the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessPath {
     /// Every rank accesses the file by itself.

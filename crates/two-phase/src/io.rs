@@ -34,7 +34,7 @@ pub trait NodeMessages {
 pub struct WindowFile<'a> {
     /// The open file.
     pub backend: &'a dyn FileBackend,
-    /// How the file is accessed.
+    /// The access to the file.
     pub tuning: AccessTuning,
     /// Whether only the aggregator of a domain accesses its windows, so that it may cache them.
     pub exclusive: bool,

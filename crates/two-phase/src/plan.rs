@@ -9,7 +9,7 @@ use pario_domain::{FileDomains, PartitioningMethod};
 use pario_types::{ErrorKind, digest};
 use std::borrow::Cow;
 
-/// How collective accesses of one direction move data.
+/// The settings of collective accesses of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferStrategy {
     /// The access pattern decides.
@@ -25,9 +25,9 @@ pub enum TransferStrategy {
 /// The settings of the collective accesses of one direction. They are the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TwoPhaseSettings {
-    /// How to move data.
+    /// The transfer strategy.
     pub strategy: TransferStrategy,
-    /// How the accessed region is divided into file domains.
+    /// The partitioning of the accessed region into file domains.
     pub method: PartitioningMethod,
     /// The lock unit of the file system.
     pub unit: u64,
@@ -74,7 +74,7 @@ impl TwoPhaseSettings {
     }
 }
 
-/// How a collective access is performed.
+/// The execution plan of a collective access.
 #[derive(Clone, Debug)]
 pub enum CollectivePlan {
     /// The arguments of a rank are invalid, so no rank does anything.

@@ -3,7 +3,7 @@
 //! Every room has its own error enum with the details; each maps to one of these kinds, and the edge of
 //! the system maps kinds to foreign codes (MPI error classes, exit codes) by one exhaustive match.
 
-/// What went wrong, as far as a caller can act on it.
+/// The kinds of errors, on which a caller can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// A handle that is not an open file.
@@ -60,7 +60,7 @@ pub enum ErrorKind {
     NotEmpty,
     /// A server was not to be reached, or did not answer, before the deadline.
     Unreachable,
-    /// What is stored is not what was written: its checksum differs.
+    /// The stored bytes differ from those that were written: the checksum differs.
     Damaged,
     /// The other side does not speak the protocol, or speaks another version or for another partition.
     Protocol,
@@ -71,7 +71,7 @@ pub enum ErrorKind {
 pub enum Retry {
     /// The same request will fail again.
     Never,
-    /// The request may succeed once somebody has made room or let go.
+    /// The request may succeed once space or a lock is released.
     Later,
 }
 

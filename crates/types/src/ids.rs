@@ -1,4 +1,4 @@
-//! What the parts of a partition are called.
+//! The ids of the parts of a partition.
 
 /// A file or directory of a partition; never used twice in a partition's life. 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

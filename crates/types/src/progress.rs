@@ -1,4 +1,4 @@
-//! How long work reports its progress to whoever shows it.
+//! Progress reports of long work to its observer.
 
 /// Receives the progress of long work, in bytes. Threads may report at the same time.
 pub trait Progress: Sync {

@@ -67,7 +67,7 @@ pub fn short_size(bytes: u64) -> String {
         if value < 9.95 {
             return format!("{value:.1}{}", UNITS[unit]);
         }
-        // What rounds up to 1024 is one of the next unit.
+        // A value that rounds up to 1024 is one of the next unit.
         if value.round() < 1024.0 || unit + 1 == UNITS.len() {
             return format!("{value:.0}{}", UNITS[unit]);
         }

@@ -1,4 +1,4 @@
-//! How data moves between ranks and a file: the choices that hints, partition descriptions and simulations share.
+//! The movement of data between ranks and a file: the choices that hints, partition descriptions and simulations share.
 
 /// The strategy of data access, as in the hint `pario_strategy` and the partition key `strategy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ impl Strategy {
     }
 }
 
-/// How the file domains of a collective access are partitioned among the aggregators, as in the hint
+/// The way in which the file domains of a collective access are partitioned among the aggregators, as in the hint
 /// `pario_fd_partition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartitioningMethod {

@@ -1,8 +1,8 @@
-//! Compiling the program, once for each compiler and version of the sources.
+//! Compiles the program, once for each compiler and version of the sources.
 //!
-//! A build lies in a directory whose name is a hash of the sources, the flags and what the compiler says of
-//! itself. It is made under a private name and renamed when it is complete, so any number of processes may
-//! build at once, and nobody ever runs half a file.
+//! A build is in a directory whose name is a hash of the sources, the flags and the compiler's version. It is made under a
+//! private name and renamed when it is complete, so any number of processes may build at once, and none ever runs an
+//! incomplete file.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::source::FILES;
 const FLAGS: &[&str] = &["-std=c11", "-O2", "-Wall", "-Wextra"];
 const NAME: &str = "pario-workload";
 
-/// Why there is no program.
+/// The reason why there is no program.
 #[derive(Debug)]
 pub enum Error {
-    /// The compiler is not there.
+    /// The compiler does not exist.
     NoCompiler(PathBuf),
     /// The compiler cannot be started.
     Start(PathBuf, io::Error),
@@ -55,10 +55,11 @@ impl std::error::Error for Error {
     }
 }
 
-/// The path of `pario-workload` as compiled by `mpicc`, a path or a name on `PATH`; made in `cache` unless it
-/// is there.
+/// Returns the path of `pario-workload` as compiled by `mpicc`, a path or a name on `PATH`; it is built in `cache` unless
+/// it is there.
 pub fn build(mpicc: &Path, cache: &Path) -> Result<PathBuf, Error> {
-    // It is started in another directory. Links stay: some compilers go by the name that they are called by.
+    // The compiler is started in another directory. Links are not resolved: some compilers depend on the name by which they
+    // are called.
     let full = if mpicc.components().count() > 1 { std::path::absolute(mpicc) } else { Ok(mpicc.to_owned()) };
     let mpicc = &full.map_err(|e| Error::Start(mpicc.to_owned(), e))?;
     let place = cache.join(format!("workloads-{}", identity(mpicc)?));
@@ -70,16 +71,16 @@ pub fn build(mpicc: &Path, cache: &Path) -> Result<PathBuf, Error> {
     let work = private(cache).map_err(failed)?;
     let made = compile(mpicc, &work);
     let moved = made.and_then(|()| match fs::rename(&work, &place) {
-        // Somebody else has just done the same.
+        // Another process has just done the same.
         Err(_) if program.is_file() => Ok(()),
         other => other.map_err(failed),
     });
-    // After a success there is nothing, or what another one was faster with.
+    // After a success there is nothing, or the build of another process.
     let _ = fs::remove_dir_all(&work);
     moved.map(|()| program)
 }
 
-/// A hash of everything that decides what the program is.
+/// A hash of everything that determines the program.
 fn identity(mpicc: &Path) -> Result<String, Error> {
     let mut hash = blake3::Hasher::new();
     let mut add = |bytes: &[u8]| {
@@ -92,7 +93,7 @@ fn identity(mpicc: &Path) -> Result<String, Error> {
     }
     FLAGS.iter().for_each(|flag| add(flag.as_bytes()));
     add(mpicc.as_os_str().as_encoded_bytes());
-    // What the wrapper would run, and the version of that.
+    // The command that the wrapper would run, and its version.
     for question in ["-show", "--version"] {
         let answer = command(mpicc).arg(question).output().map_err(|e| not_started(mpicc, e))?;
         add(&answer.stdout);
@@ -113,7 +114,7 @@ fn not_started(mpicc: &Path, e: io::Error) -> Error {
     }
 }
 
-/// A new directory that nobody else uses.
+/// A new directory that no other process uses.
 fn private(cache: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(cache)?;

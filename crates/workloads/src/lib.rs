@@ -1,11 +1,9 @@
-//! The file accesses of scientific programs, as a plain MPI program: what there is, how to build it, what it
-//! says.
+//! The file accesses of scientific programs, as a plain MPI program: its workloads, its build and its output.
 //!
-//! The program is C ([`source`], in `c/`) and calls nothing but MPI, so the same binary measures the MPI
-//! library's own MPI-IO and, with Pario preloaded, Pario's. It is compiled on the user's machine with the
-//! user's compiler ([`build`]), because there is no other way to fit the MPI library there. [`WORKLOADS`] is
-//! what it can do, with the amounts of data worked out a second time; [`WorkloadReport`] is what it prints about a
-//! run.
+//! The program is C ([`source`], in `c/`) and calls nothing but MPI, so the same binary measures the MPI library's own
+//! MPI-IO and, with Pario preloaded, Pario's. It is compiled on the user's machine with the user's compiler ([`build`]),
+//! because it has to fit the MPI library there. [`WORKLOADS`] lists its workloads, with the amounts of data computed
+//! independently; [`WorkloadReport`] is its output on a run.
 #![forbid(unsafe_code)]
 
 mod build;

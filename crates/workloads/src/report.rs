@@ -1,4 +1,4 @@
-//! What `pario-workload` prints, as values: results of runs (`--json`), and descriptions (`--describe`).
+//! The output of `pario-workload`, as values: results of runs (`--json`), and descriptions (`--describe`).
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 pub struct WorkloadReport {
     /// Its name.
     pub workload: String,
-    /// How large it was.
+    /// Its size.
     pub preset: String,
-    /// How many steps it had.
+    /// The number of steps.
     pub steps: u64,
-    /// On how many ranks.
+    /// The number of ranks.
     pub ranks: u64,
-    /// What the contents were made from.
+    /// The seed of the contents.
     pub seed: u64,
-    /// What the MPI library calls itself.
+    /// The name of the MPI library.
     pub mpi: String,
     /// `mpi-io` or `posix`.
     pub interface: String,
-    /// All ranks: the longest times, the sums of everything else.
+    /// All ranks: the maximum of times, the sums of everything else.
     pub all: WorkloadOutcome,
     /// Each rank.
     pub each: Vec<WorkloadOutcome>,
-    /// Whether everything that was read was right; `None` if nothing was read.
+    /// Whether all bytes read were right; `None` if none were read.
     pub verified: Option<bool>,
-    /// How many bytes were not.
+    /// The number of wrong bytes.
     pub wrong_bytes: u64,
     /// The first of them.
     pub first_wrong: Option<WorkloadPlace>,
@@ -55,20 +55,20 @@ pub struct WorkloadOutcome {
 pub struct WorkloadPlace {
     /// The file.
     pub file: String,
-    /// Where in it.
+    /// The offset.
     pub offset: u64,
 }
 
-/// What a workload would do.
+/// A description of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadDescription {
     /// Its name.
     pub workload: String,
-    /// How large it is.
+    /// Its size.
     pub preset: String,
-    /// On how many ranks.
+    /// The number of ranks.
     pub ranks: u64,
-    /// In how many steps.
+    /// The number of steps.
     pub steps: u64,
     /// The files that it writes.
     pub files: Vec<SizedFile>,
@@ -85,14 +85,14 @@ pub struct WorkloadDescription {
 pub struct SizedFile {
     /// Its name, without the workload's.
     pub name: String,
-    /// Its size in the end.
+    /// Its final size.
     pub bytes: u64,
 }
 
-/// Accesses, counted. A piece is contiguous in the file and in an access.
+/// The number of accesses. A piece is contiguous in the file and in an access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadTally {
-    /// In all.
+    /// The total number of bytes.
     pub bytes: u64,
     /// Calls of MPI.
     pub calls: u64,
@@ -102,7 +102,7 @@ pub struct WorkloadTally {
     pub shortest: u64,
     /// Bytes of the longest piece.
     pub longest: u64,
-    /// (bytes, how many) of the first 32 different lengths of pieces.
+    /// (bytes, number) of the first 32 different lengths of pieces.
     pub lengths: Vec<(u64, u64)>,
 }
 

@@ -1,22 +1,22 @@
-//! The workloads and their presets, with the bytes that each writes worked out from the papers' words rather
-//! than from the program's patterns. Tests compare both.
+//! The workloads and their presets, with the bytes that each writes computed from the papers' descriptions rather than from
+//! the program's patterns. Tests compare both.
 
 /// A workload.
 #[derive(Debug)]
 pub struct WorkloadInfo {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its accesses.
     pub about: &'static str,
     /// Whether the number of steps can be chosen.
     pub steps: bool,
-    /// Which numbers of ranks it runs on.
+    /// The numbers of ranks that it supports.
     pub ranks: Ranks,
     /// Its sizes, `small` first.
     pub presets: &'static [Preset],
 }
 
-/// Which numbers of ranks a workload runs on, unless they are too many for its size.
+/// The numbers of ranks that a workload supports, unless they are too many for its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranks {
     /// Any.
@@ -30,9 +30,9 @@ pub enum Ranks {
 /// A size of a workload.
 #[derive(Debug)]
 pub struct Preset {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it amounts to, and where it is from.
+    /// Its amount of data, and its source.
     pub about: &'static str,
     written: fn(u64) -> u64,
 }
@@ -45,7 +45,7 @@ impl Preset {
 }
 
 impl Ranks {
-    /// Whether this is such a number.
+    /// Whether it includes this number.
     pub fn allow(self, ranks: u32) -> bool {
         match self {
             Ranks::Any => ranks > 0,

@@ -1,4 +1,4 @@
-//! Building: one program for many builders, and clear words where it cannot be.
+//! Building: one program for many builders, and a clear error where it fails.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pario_workloads::build;
 
-/// An empty directory, and in it a compiler that does what the script says.
+/// An empty directory, and in it a compiler that runs the script.
 fn place(name: &str, script: &str) -> (PathBuf, PathBuf) {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&dir);
@@ -22,7 +22,7 @@ fn built(cache: &Path) -> Vec<String> {
     entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect()
 }
 
-/// Counts its runs, and makes a program that takes long enough to be met half done.
+/// Counts its runs, and builds so slowly that other builders can meet an incomplete program.
 const COMPILER: &str = r#"
 case $1 in -show|--version) echo "$0 1.0"; exit;; esac
 echo run >>"$(dirname "$0")/runs"

@@ -1,5 +1,4 @@
-//! What the program says of itself, compared with the table and with the papers. Nothing is written but the
-//! build.
+//! The program's description of itself, compared with the table and with the papers. Only the build is written.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -74,7 +73,7 @@ fn every_preset_writes_and_reads_as_much_as_it_should() {
                 assert_eq!(what.rank_bytes.iter().map(|b| b.1).sum::<u64>(), what.read.bytes, "{name}");
                 let files: u64 = what.files.iter().map(|file| file.bytes).sum();
                 match workload.name {
-                    // Neighbours write what they share each for themselves.
+                    // Neighbours write shared bytes each for themselves.
                     "tile" => {
                         assert!(files <= what.write.bytes && files > what.write.bytes * 9 / 10, "{name}")
                     }

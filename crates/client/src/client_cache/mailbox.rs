@@ -3,7 +3,7 @@
 //!
 //! Whenever the server answers, it says how long the leases are good. After that time an access waits. When the connection
 //! breaks, the leases are *suspended* and the mailbox attaches again. If the server, or its successor, still knows the mailbox,
-//! nobody else had access, and the leases are good again. If it does not, the cached blocks are evicted, and dirty bytes are
+//! no other client had access, and the leases are good again. If it does not, the cached blocks are evicted, and dirty bytes are
 //! lost; the next flush reports that. While the server is unreachable only dirty bytes stay in the cache: when the server is
 //! back, it accepts them, or refuses them for the same reason.
 

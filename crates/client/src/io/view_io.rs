@@ -138,7 +138,7 @@ impl File {
         in_place.unwrap_or_else(|| move_all(UserData::User { buffer, from, write }))
     }
 
-    /// Where file and memory are both contiguous it is a plain access.
+    /// If file and memory are both contiguous, it is a plain access.
     fn as_contiguous(&self, access: &ViewIo<'_>) -> Option<Result<u64>> {
         let (first, end) = access.view.bounds(access.at, access.len)?;
         if end.0 - first.0 != access.len {

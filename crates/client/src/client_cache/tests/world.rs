@@ -45,7 +45,7 @@ pub struct SimulatedState {
     pub late_leases: bool,
     /// Writes fail.
     pub broken: bool,
-    /// How often a loss was reported that no call had returned.
+    /// The number of reports of losses that no call had returned.
     pub reported_losses: u32,
     /// Mailboxes cannot be attached.
     pub mute: bool,
