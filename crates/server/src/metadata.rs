@@ -127,62 +127,9 @@ impl MetadataService {
     pub fn apply(&self, client: ClientId, id: RequestId, request: &Request) -> Result<Reply> {
         let mut inner = self.inner.lock();
         let by = Caller { client, request: id, now: Stamp::now() };
-        let space = &mut inner.space;
-        let reply = match request {
-            Request::Lookup { path } => Reply::Attributes(space.lookup(path)?),
-            Request::Open { path, access, create, mode, layout_request } => {
-                match space.open_file(path, *access, *create, *mode, *layout_request, by) {
-                    Ok(opened) => Reply::Opened { attributes: opened.attributes, created: opened.created },
-                    Err(ns::Error::NoTable { .. }) => Reply::NoTable,
-                    Err(e) => return Err(e.into()),
-                }
-            }
-            Request::Close { file, wrote } => {
-                space.close(*file, *wrote, by)?;
-                Reply::Done
-            }
-            Request::Reopen { files } => {
-                let files: Vec<_> = files.iter().map(|held| (held.file, held.access)).collect();
-                Reply::Reopened { gone: space.reopen(client, &files, by.now)? }
-            }
-            Request::MakeDirectory { path, mode, parents } => {
-                Reply::Attributes(space.make_directory(path, *mode, *parents, by)?)
-            }
-            Request::RemoveDirectory { path } => {
-                space.remove_directory(path, by)?;
-                Reply::Done
-            }
-            Request::Unlink { path } => {
-                space.unlink(path, by)?;
-                Reply::Done
-            }
-            Request::Rename { from, to, replace } => {
-                space.rename(from, to, *replace, by)?;
-                Reply::Done
-            }
-            Request::ReadDirectory { path, after, most } => {
-                let (entries, more) = space.read_directory(path, after, (*most).min(MAX_ENTRIES))?;
-                Reply::Entries { entries, more }
-            }
-            Request::SetAttributes { path, mode, accessed, modified } => {
-                Reply::Attributes(space.set_attributes(path, *mode, *accessed, *modified, by)?)
-            }
-            Request::BeginTruncate { file, size } => {
-                Reply::Truncation { truncation: space.begin_truncate(*file, *size, by)? }
-            }
-            Request::EndTruncate { file, truncation } => {
-                space.end_truncate(*file, *truncation, by)?;
-                Reply::Done
-            }
-            Request::ReportSize { file, size, seen } => {
-                space.report_size(*file, *size, *seen, by.now)?;
-                Reply::Done
-            }
-            Request::ListInodes { after, most } => {
-                let (inodes, more) = space.list_inodes(*after, (*most).min(MAX_ENTRIES));
-                Reply::Inodes { inodes, more }
-            }
-            _ => return Err(Error::BadRequest("kind")),
+        let reply = match apply_to_path(&mut inner.space, by, request)? {
+            Some(reply) => reply,
+            None => apply_to_file(&mut inner.space, by, request)?,
         };
         if matches!(request, Request::Unlink { .. } | Request::Rename { .. } | Request::Close { .. }) {
             self.changed.notify_all();
@@ -218,6 +165,73 @@ impl MetadataService {
         buffer.get_mut(..bytes.len()).ok_or(Error::BadRequest("length"))?.copy_from_slice(bytes);
         Ok(())
     }
+}
+
+/// Executes a request about names and attributes; `None` for any other request.
+fn apply_to_path(space: &mut Namespace, by: Caller, request: &Request) -> Result<Option<Reply>> {
+    Ok(Some(match request {
+        Request::Lookup { path } => Reply::Attributes(space.lookup(path)?),
+        Request::MakeDirectory { path, mode, parents } => {
+            Reply::Attributes(space.make_directory(path, *mode, *parents, by)?)
+        }
+        Request::RemoveDirectory { path } => {
+            space.remove_directory(path, by)?;
+            Reply::Done
+        }
+        Request::Unlink { path } => {
+            space.unlink(path, by)?;
+            Reply::Done
+        }
+        Request::Rename { from, to, replace } => {
+            space.rename(from, to, *replace, by)?;
+            Reply::Done
+        }
+        Request::ReadDirectory { path, after, most } => {
+            let (entries, more) = space.read_directory(path, after, (*most).min(MAX_ENTRIES))?;
+            Reply::Entries { entries, more }
+        }
+        Request::SetAttributes { path, mode, accessed, modified } => {
+            Reply::Attributes(space.set_attributes(path, *mode, *accessed, *modified, by)?)
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Executes a request about open files, their sizes, or all inodes.
+fn apply_to_file(space: &mut Namespace, by: Caller, request: &Request) -> Result<Reply> {
+    Ok(match request {
+        Request::Open { path, access, create, mode, layout_request } => {
+            match space.open_file(path, *access, *create, *mode, *layout_request, by) {
+                Ok(opened) => Reply::Opened { attributes: opened.attributes, created: opened.created },
+                Err(ns::Error::NoTable { .. }) => Reply::NoTable,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Request::Close { file, wrote } => {
+            space.close(*file, *wrote, by)?;
+            Reply::Done
+        }
+        Request::Reopen { files } => {
+            let files: Vec<_> = files.iter().map(|open| (open.file, open.access)).collect();
+            Reply::Reopened { gone: space.reopen(by.client, &files, by.now)? }
+        }
+        Request::BeginTruncate { file, size } => {
+            Reply::Truncation { truncation: space.begin_truncate(*file, *size, by)? }
+        }
+        Request::EndTruncate { file, truncation } => {
+            space.end_truncate(*file, *truncation, by)?;
+            Reply::Done
+        }
+        Request::ReportSize { file, size, seen } => {
+            space.report_size(*file, *size, *seen, by.now)?;
+            Reply::Done
+        }
+        Request::ListInodes { after, most } => {
+            let (inodes, more) = space.list_inodes(*after, (*most).min(MAX_ENTRIES));
+            Reply::Inodes { inodes, more }
+        }
+        _ => return Err(Error::BadRequest("kind")),
+    })
 }
 
 /// A client that may connect again.

@@ -56,9 +56,10 @@ impl Server {
         // Before the store, which uses a part of the limit.
         sys::raise_descriptor_limit();
         let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
-        let store: Box<dyn Store> = match config.store_delay.is_zero() {
-            true => Box::new(store),
-            false => Box::new(FaultyStore::slow(store, config.store_delay)),
+        let store: Box<dyn Store> = if config.store_delay.is_zero() {
+            Box::new(store)
+        } else {
+            Box::new(FaultyStore::slow(store, config.store_delay))
         };
         let OpenedPool { tier, adopted, previous, loss } = open_pool(&config, store)?;
         let mut record = PoolRecord::read(&config.directory);
@@ -68,25 +69,17 @@ impl Server {
             previous.or_else(|| PreviousLeases::of(&config.directory, retired[0], unit)).unwrap_or_default();
         PreviousLeases::remove(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
-        let metadata = match config.server == config.metadata {
-            true => Some(MetadataService::open(&config, tier.store.highest_file_id())?),
-            false => None,
-        };
+        let is_metadata = config.server == config.metadata;
+        let highest = tier.store.highest_file_id();
+        let metadata = is_metadata.then(|| MetadataService::open(&config, highest)).transpose()?;
         let socket = config.run_directory.join("socket");
         let unix = Address::Unix(socket.clone());
-        let tuning = SocketOptions::default();
-        let mut listeners = vec![Listener::bind(&unix, tuning)?];
-        let mut tcp = None;
-        if let Some((host, port)) = config.listen {
-            let listener = Listener::bind(&Address::Tcp(host.to_string(), port), tuning)?;
-            tcp = Some(listener.address().clone());
-            listeners.push(listener);
-        }
+        let listeners = bind(&config, &unix)?;
+        let tcp = listeners.get(1).map(|listener| listener.address().clone());
         // Before clients can write to the pool. On a read-only medium nothing can be stored anyway.
         if let Err(error) = record.note_serving(&config.directory, tier.pool.mark()) {
             log(&format!("cannot note which cache is used in {}: {error}", config.directory.display()));
         }
-        let workers = config.workers.max(1);
         let core = Arc::new(Core::new(config, tier, metadata, listeners, retired, previous)?);
         loss.into_iter().for_each(|loss| core.counters.record_error(loss));
         let mut server = Server {
@@ -96,29 +89,33 @@ impl Server {
             socket,
             started: Started { unix, tcp, adopted },
         };
-        for index in 0..workers {
-            server.spawn(format!("worker {index}"), Core::run_worker)?;
+        server.spawn_threads()?;
+        Ok(server)
+    }
+
+    fn spawn_threads(&mut self) -> Result<()> {
+        for index in 0..self.core.config.workers.max(1) {
+            self.spawn(format!("worker {index}"), Core::run_worker)?;
         }
         for index in 0..FORWARDERS {
-            server.spawn_caller(format!("forwarder {index}"), |core| core.peers.run_forwarder(core))?;
+            self.spawn_caller(format!("forwarder {index}"), |core| core.peers.run_forwarder(core))?;
         }
-        server.spawn("flusher".into(), |core| {
+        self.spawn("flusher".into(), |core| {
             // A request that finds the pool full stores blocks itself and does not wait for the flusher.
             sys::lower_priority();
             core.tier.run_flusher(&core.stop, &core.counters, || core.config.panic_if_requested("flusher"));
         })?;
-        server.spawn("pages".into(), |core| {
+        self.spawn("pages".into(), |core| {
             sys::lower_priority();
             core.tier.run_page_preparer(&core.stop);
         })?;
-        server.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
-        if server.core.metadata.is_some() {
-            server.spawn_caller("reaper".into(), |core| {
+        self.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
+        if self.core.metadata.is_some() {
+            self.spawn_caller("reaper".into(), |core| {
                 core.metadata.as_ref().expect("checked above").run_reaper(core);
             })?;
         }
-        server.spawn("closer".into(), Core::run_closer)?;
-        Ok(server)
+        self.spawn("closer".into(), Core::run_closer)
     }
 
     /// The addresses of the server.
@@ -219,6 +216,16 @@ pub fn abort_on_panic(run: impl FnOnce()) {
         log("a thread failed, and so the server ends");
         pario_runtime::abort();
     }
+}
+
+/// The listener for this host, and the one for other hosts if there is one.
+fn bind(config: &Config, unix: &Address) -> Result<Vec<Listener>> {
+    let options = SocketOptions::default();
+    let mut listeners = vec![Listener::bind(unix, options)?];
+    if let Some((host, port)) = config.listen {
+        listeners.push(Listener::bind(&Address::Tcp(host.to_string(), port), options)?);
+    }
+    Ok(listeners)
 }
 
 fn join(thread: JoinHandle<()>) {

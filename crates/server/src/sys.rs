@@ -31,7 +31,7 @@ impl Poll {
     pub fn new() -> io::Result<Poll> {
         // SAFETY: no memory involved; the result is checked.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(Poll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -81,7 +81,7 @@ impl Wakeup {
     pub fn new() -> io::Result<Wakeup> {
         // SAFETY: no memory involved; the result is checked.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(Wakeup(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 

@@ -164,9 +164,10 @@ fn a_restart_of_the_server_loses_no_leases() {
         let server = start(&dir.0, 0, 1, 32);
         let process = Process { address: &server.started().unix.clone(), number: 10 };
         let both = process.begin();
-        match gracefully {
-            true => server.shut_down().unwrap(),
-            false => server.abandon().unwrap(),
+        if gracefully {
+            server.shut_down().unwrap();
+        } else {
+            server.abandon().unwrap();
         }
         drop(both);
         let server = restart(&dir.0, LONG);

@@ -18,9 +18,11 @@ const MARK: u8 = 0xa7;
 /// The number of bytes in files below a directory that are [`MARK`].
 fn marked(dir: &Path) -> usize {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let count = |path: std::path::PathBuf| match path.is_dir() {
-        true => marked(&path),
-        false => std::fs::read(path).unwrap().into_iter().filter(|byte| *byte == MARK).count(),
+    let count = |path: std::path::PathBuf| {
+        if path.is_dir() {
+            return marked(&path);
+        }
+        std::fs::read(path).unwrap().into_iter().filter(|byte| *byte == MARK).count()
     };
     entries.map(count).sum()
 }

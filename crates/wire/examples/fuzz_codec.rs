@@ -1,6 +1,6 @@
-//! Feeds the decoder bytes that are almost messages:
+//! Decodes damaged messages:
 //! `cargo run -p pario-wire --example fuzz_codec -- SEED COUNT`.
-//! A panic is a bug in the codec; the same seed shows it again.
+//! A panic is a bug in the codec; the same seed reproduces it.
 
 #[path = "../tests/samples/fuzz.rs"]
 mod fuzz;

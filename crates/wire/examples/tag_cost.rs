@@ -1,6 +1,6 @@
-//! What a record costs beside other ways to protect or check the same bytes:
+//! The cost of a record, compared with other ways to protect or check the same bytes:
 //! `cargo run --release -p pario-wire --example tag_cost`.
-//! The best of several turns, since other programs may be running. `docs/PROTOCOL.md` has the figures.
+//! The best of several runs, since other programs may be running. `docs/PROTOCOL.md` has the figures.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn records(protection: Protection, len: usize) {
     let (mut sealer, _) = keys.ends(Side::Client);
     let mut record = vec![0; RECORD_HEAD + len + TAG];
     measure(&format!("{protection:?}, seal"), len, |_| sealer.seal(&mut record));
-    // What is opened was sealed for its place, so each turn takes records that were made before.
+    // A record is valid at one place, so each run uses records that were made before.
     let mut best = f64::MAX;
     for _ in 0..TURNS {
         let ((mut sealer, _), (_, mut opener)) = (keys.ends(Side::Client), keys.ends(Side::Server));

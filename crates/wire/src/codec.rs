@@ -1,22 +1,22 @@
-//! Fields to bytes and back.
+//! The encoding of fields.
 //!
 //! Numbers are little-endian. Strings and lists begin with their length (`u32`), options with a byte 0 or 1.
-//! There is exactly one way to write a value, so what decodes encodes to the same bytes again. A list's
-//! length is compared with the bytes that are left before any memory is taken for it.
+//! Each value has exactly one encoding, so a decoded value encodes to the same bytes again. A list's length is checked
+//! against the bytes that are left before memory is allocated for it.
 
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 
 use crate::error::Error;
 
-/// Something that can be part of a message.
+/// A type that can be part of a message.
 pub(crate) trait Field: Sized {
-    /// The fewest bytes that a value takes; at least 1 for everything that lists are made of.
+    /// The smallest number of bytes of a value; at least 1 for elements of lists.
     const LEAST: usize;
 
     /// Appends the value.
     fn put(&self, out: &mut Vec<u8>);
 
-    /// Takes a value off the front.
+    /// Decodes a value and removes its bytes from the front.
     fn take(from: &mut Reader<'_>) -> Result<Self, Error>;
 }
 
@@ -43,12 +43,12 @@ impl<'a> Reader<'a> {
         Ok(*front)
     }
 
-    /// That nothing is left.
+    /// Checks that no bytes are left.
     pub(crate) fn end(self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(Error::Trailing) }
     }
 
-    /// The length of a list or string whose members take at least `least` bytes each.
+    /// Decodes the length of a list or string whose elements have at least `least` bytes each.
     fn length(&mut self, least: usize) -> Result<usize, Error> {
         let length = u32::take(self)? as usize;
         if length > self.rest.len() / least { Err(Error::Truncated) } else { Ok(length) }
@@ -147,7 +147,7 @@ impl Field for String {
     const LEAST: usize = 4;
 
     fn put(&self, out: &mut Vec<u8>) {
-        // A length that does not fit makes a body that is too large and is refused for that.
+        // If the length does not fit, the body is too large, and is refused for that.
         (self.len() as u32).put(out);
         out.extend_from_slice(self.as_bytes());
     }
@@ -202,7 +202,7 @@ impl<T: Field> Field for Box<T> {
     }
 }
 
-/// A struct is its fields, one after the other, in the order given here.
+/// A struct is encoded as its fields, in the order given here.
 macro_rules! records {
     ($($name:ident { $($field:ident: $type:ty),+ $(,)? })*) => {$(
         impl $crate::codec::Field for $name {
@@ -220,7 +220,7 @@ macro_rules! records {
     )*};
 }
 
-/// An enum without fields is one byte.
+/// An enum without fields is encoded as one byte.
 macro_rules! numbered {
     ($($name:ident { $($number:literal => $variant:ident),+ $(,)? })*) => {$(
         impl $crate::codec::Field for $name {
@@ -253,16 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_the_message_takes_no_memory() {
+    fn a_length_beyond_the_message_allocates_no_memory() {
         let huge = [0xff; 12];
         assert_eq!(decode::<Vec<u64>>(&huge), Err(Error::Truncated));
         assert_eq!(decode::<String>(&huge), Err(Error::Truncated));
-        // Two would need 16 bytes, and 8 are there.
+        // Two elements need 16 bytes, and there are 8.
         assert_eq!(decode::<Vec<u64>>(&[2, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]), Err(Error::Truncated));
     }
 
     #[test]
-    fn there_is_one_way_to_write_a_value() {
+    fn each_value_has_one_encoding() {
         assert_eq!(decode::<bool>(&[2]), Err(Error::BadField("truth value")));
         assert_eq!(decode::<Option<u8>>(&[0, 7]), Err(Error::Trailing));
         assert_eq!(decode::<Option<u8>>(&[1, 7]), Ok(Some(7)));

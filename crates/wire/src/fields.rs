@@ -1,5 +1,5 @@
 //! The encoding of the parts of messages: the order of their fields and the numbers of their variants.
-//! This is the protocol: a change is a new version.
+//! A change here is a new version of the protocol.
 
 use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ErrorKind, FileId, Stamp};

@@ -1,4 +1,4 @@
-//! The head that stands before every request and reply.
+//! The head of every request and reply.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -6,12 +6,12 @@
 //! | 4..8 | length of the body |
 //! | 8..12 | length of the payload |
 //! | 12..14 | number of the request or reply |
-//! | 14..16 | the server that is asked, or answers |
+//! | 14..16 | the server that executes the request |
 //! | 16..18 | flags: 1 a reply, 2 forwarded |
 //! | 18..20 | 0 |
 //! | 20..28 | request id; a reply has that of its request |
 //!
-//! The body of a forwarded request begins with the id of the client that asked first (16 bytes).
+//! The body of a forwarded request begins with the id of its client (16 bytes).
 
 use pario_types::{ClientId, RequestId, ServerId};
 
@@ -23,35 +23,35 @@ use crate::table::{decode_reply, decode_request};
 /// Bytes of a head.
 pub const HEAD: usize = 28;
 
-/// The most bytes that a body may have.
+/// The largest number of bytes of a body.
 pub const MAX_BODY: u32 = 1 << 20;
 
-/// The most bytes that a payload may have.
+/// The largest number of bytes of a payload.
 pub const MAX_PAYLOAD: u32 = 8 << 20;
 
 const MAGIC: [u8; 4] = *b"PARF";
 const REPLY: u16 = 1;
 const FORWARDED: u16 = 2;
 
-/// What stands on the outside of a request.
+/// The address and the id of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// The server that carries it out; the server that receives it may be another one.
+    /// The server that executes the request; another server may receive and forward it.
     pub server: ServerId,
-    /// Which request of the client it is.
+    /// The id of the request, unique for its client.
     pub id: RequestId,
-    /// The client that asked first, if a server passes on its request.
+    /// The client of the request, if a server forwards it.
     pub origin: Option<ClientId>,
 }
 
 impl Envelope {
-    /// A client's own request.
+    /// The envelope of a request that is not forwarded.
     pub fn new(server: ServerId, id: RequestId) -> Envelope {
         Envelope { server, id, origin: None }
     }
 }
 
-/// A head that was read: its lengths are within the limits.
+/// A decoded head: its lengths are within the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Bytes of the body.
@@ -60,18 +60,18 @@ pub struct Head {
     pub payload: u32,
     /// Number of the request or reply.
     pub kind: u16,
-    /// The server that is asked, or answers.
+    /// The server that executes the request.
     pub server: ServerId,
     /// Whether this is a reply.
     pub reply: bool,
-    /// Whether a server passes this request on for a client.
+    /// Whether a server forwards this request for a client.
     pub forwarded: bool,
-    /// The request.
+    /// The id of the request.
     pub id: RequestId,
 }
 
 impl Head {
-    /// Reads a head. [`Head::request`] and [`Head::reply`] read the body.
+    /// Decodes a head. [`Head::request`] and [`Head::reply`] decode the body.
     pub fn decode(bytes: &[u8; HEAD]) -> Result<Head, Error> {
         let mut from = Reader::new(bytes);
         if from.array()? != MAGIC {
@@ -112,7 +112,7 @@ impl Head {
         if body.len() != self.body as usize { Err(Error::Truncated) } else { Ok(()) }
     }
 
-    /// The request in the body, and its envelope. The payload has the length that the request says.
+    /// Decodes the request in the body, and its envelope. The payload has the length that the request states.
     pub fn request(&self, body: &[u8]) -> Result<(Envelope, Request), Error> {
         self.check(body)?;
         if self.reply {
@@ -128,7 +128,7 @@ impl Head {
         Ok((Envelope { server: self.server, id: self.id, origin }, request))
     }
 
-    /// The reply in the body. Only [`Reply::Data`] has a payload.
+    /// Decodes the reply in the body. Only [`Reply::Data`] has a payload.
     pub fn reply(&self, body: &[u8]) -> Result<Reply, Error> {
         self.check(body)?;
         if !self.reply {
@@ -142,7 +142,7 @@ impl Head {
     }
 }
 
-/// Appends a request's head and body; its payload has to follow.
+/// Appends a request's head and body; the caller sends its payload after them.
 pub fn encode_request(out: &mut Vec<u8>, envelope: Envelope, request: &Request) -> Result<(), Error> {
     request.check_payloads()?;
     let head = Head {
@@ -160,8 +160,7 @@ pub fn encode_request(out: &mut Vec<u8>, envelope: Envelope, request: &Request) 
     })
 }
 
-/// Appends a reply's head and body; a payload of this many bytes has to follow. `to` is the request's
-/// envelope.
+/// Appends a reply's head and body; the caller sends a payload of this many bytes after them. `to` is the request's envelope.
 pub fn encode_reply(out: &mut Vec<u8>, to: Envelope, reply: &Reply, payload: u64) -> Result<(), Error> {
     assert!(payload == 0 || matches!(reply, Reply::Data { .. }), "a payload with {}", reply.name());
     limit("payload", payload, MAX_PAYLOAD)?;
@@ -177,7 +176,7 @@ pub fn encode_reply(out: &mut Vec<u8>, to: Envelope, reply: &Reply, payload: u64
     frame(out, head, |out| reply.put(out))
 }
 
-/// Appends a frame whose body `put` appends; on an error nothing.
+/// Appends a frame whose body `put` appends; nothing on an error.
 fn frame(out: &mut Vec<u8>, mut head: Head, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD]);
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_of_another_length_than_the_request_says_is_refused() {
+    fn a_payload_whose_length_differs_from_the_request_is_refused() {
         let what = ByteSelection::Ranges(vec![ByteRange { at: 5, len: 7 }]);
         let write = Request::Write { file: FileId(1), what };
         let bytes = encoded(&write);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_replies_are_not_mixed_up() {
+    fn a_request_does_not_decode_as_a_reply() {
         let bytes = encoded(&Request::Ping);
         let (head, body) = split(&bytes);
         assert_eq!(head.reply(body), Err(Error::BadField("flag")));
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forwarded_request_says_who_asked() {
+    fn a_forwarded_request_has_the_id_of_its_client() {
         let envelope = Envelope { origin: Some(ClientId(77)), ..TO };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, envelope, &Request::StorageSpace).expect("small");

@@ -6,10 +6,10 @@
 use crate::error::Error;
 use crate::frame::{HEAD, Head};
 
-/// Memory that an idle intake keeps at most.
-const KEPT: usize = 64 << 10;
+/// The largest number of bytes that an idle decoder keeps.
+const MAX_KEPT: usize = 64 << 10;
 
-/// A frame on its way in.
+/// A frame that is being received.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
     head: [u8; HEAD],
@@ -23,22 +23,22 @@ enum Stage {
     #[default]
     Head,
     Body(Head),
-    Whole,
+    Complete,
 }
 
 impl FrameDecoder {
-    /// Before the first byte.
+    /// A decoder before the first byte.
     pub fn new() -> FrameDecoder {
         FrameDecoder::default()
     }
 
-    /// Where the next bytes go; never empty. After a whole frame the next one begins.
+    /// The buffer for the next bytes; never empty. After a complete frame the next one begins.
     pub fn space(&mut self) -> &mut [u8] {
-        if self.stage == Stage::Whole {
+        if self.stage == Stage::Complete {
             self.stage = Stage::Head;
             self.filled = 0;
             self.body.clear();
-            self.body.shrink_to(KEPT);
+            self.body.shrink_to(MAX_KEPT);
         }
         match self.stage {
             Stage::Body(_) => &mut self.body[self.filled..],
@@ -46,8 +46,7 @@ impl FrameDecoder {
         }
     }
 
-    /// So many bytes were read into the space. The head, once head and body are there: then the payload
-    /// follows.
+    /// Reports how many bytes were read into the space. Returns the head when head and body are complete; the payload follows.
     pub fn advance(&mut self, read: usize) -> Result<Option<Head>, Error> {
         self.filled += read;
         match self.stage {
@@ -55,25 +54,25 @@ impl FrameDecoder {
                 let head = Head::decode(&self.head)?;
                 self.filled = 0;
                 self.body.resize(head.body as usize, 0);
-                self.stage = if head.body == 0 { Stage::Whole } else { Stage::Body(head) };
+                self.stage = if head.body == 0 { Stage::Complete } else { Stage::Body(head) };
                 Ok((head.body == 0).then_some(head))
             }
             Stage::Body(head) if self.filled == self.body.len() => {
-                self.stage = Stage::Whole;
+                self.stage = Stage::Complete;
                 Ok(Some(head))
             }
             _ => Ok(None),
         }
     }
 
-    /// The body of the frame that is whole.
+    /// The body of the complete frame.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Whether a frame has begun and is not whole yet.
+    /// Whether a frame has begun and is not complete.
     pub fn is_midway(&self) -> bool {
-        self.stage != Stage::Whole && (self.filled > 0 || self.stage != Stage::Head)
+        self.stage != Stage::Complete && (self.filled > 0 || self.stage != Stage::Head)
     }
 }
 
@@ -87,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_together_however_they_are_cut(
+        fn frames_are_assembled_from_pieces_of_any_size(
             sizes in prop::collection::vec(0usize..200, 1..6),
             cuts in prop::collection::vec(1usize..50, 1..20),
         ) {

@@ -1,4 +1,4 @@
-//! The first words of a connection.
+//! The messages of the handshake.
 //!
 //! ```text
 //! client                      server
@@ -8,9 +8,9 @@
 //!                       ←       Welcome, proof
 //! ```
 //!
-//! Instead of an answer the server may send `Refused` and close. Each message begins with the same twelve
-//! bytes in every version of the protocol, and `Refused` never changes, so that any two versions can tell
-//! each other why they do not fit.
+//! Instead of `Challenge` or `Welcome` the server may send `Refused` and close the connection. Each message begins with the same
+//! twelve bytes in every version of the protocol, and `Refused` never changes, so that programs of two versions can report the
+//! difference.
 
 use pario_types::{ClientId, ErrorKind, PartitionId, ServerId};
 
@@ -19,19 +19,19 @@ use crate::error::Error;
 use crate::record::Protection;
 use crate::secret::{Nonce, Proof};
 
-/// The version of the protocol: of greetings and of everything after.
+/// The version of the protocol: of the handshake and of all messages after it.
 pub const VERSION: u16 = 2;
 
 /// Bytes of a [`Prefix`].
 pub const PREFIX: usize = 12;
 
-/// The most bytes that may follow the prefix.
+/// The largest number of bytes after the prefix.
 pub const MAX_GREETING: u32 = 4096;
 
-/// The most bytes of a refusal's text; what is longer is cut.
+/// The largest number of bytes of a refusal's text; longer texts are shortened.
 pub const MAX_REASON: usize = 1024;
 
-/// How many caches a [`Welcome`] names that came before the server's own.
+/// The number of earlier pools in a [`Welcome`].
 pub const RETIRED_POOLS: usize = 16;
 
 const MAGIC: [u8; 4] = *b"PARI";
@@ -41,47 +41,47 @@ const ANSWER: u16 = 3;
 const WELCOME: u16 = 4;
 const REFUSED: u16 = 5;
 
-/// What a client says of itself and expects of the server.
+/// The identity of a client, and the server that it expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The partition it wants.
+    /// The partition of the server.
     pub partition: PartitionId,
-    /// The server it wants.
+    /// The number of the server.
     pub server: ServerId,
-    /// How many servers it believes the partition has.
+    /// The number of servers in the partition, as the client knows it.
     pub servers: u16,
-    /// Who it is.
+    /// The id of the client.
     pub client: ClientId,
-    /// The program that it is a process of: clients with the same number share what servers grant to one program.
+    /// The program of the client: clients with the same number share the service of one program.
     pub program: u64,
-    /// What it is.
+    /// The role of the client.
     pub role: Role,
-    /// The ledger that it had before it lost its connection.
+    /// The ledger that the client had before it lost its connection.
     pub resume_ledger: Option<u32>,
 }
 
-/// What connects.
+/// The role of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A program that uses files.
     Client,
-    /// Another server of the partition. Only it may forward requests.
+    /// Another server of the partition. Only servers may forward requests.
     Peer,
-    /// A command that looks at the partition or steers it.
+    /// A command that inspects or controls the partition.
     Tool,
 }
 
-/// What a client has to know once it is in.
+/// What a client has to know after the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// Bytes of a block of the server's pool.
     pub block: u32,
-    /// The server that keeps the name space.
+    /// The metadata server.
     pub metadata: ServerId,
-    /// A random number of the server's cache, which a successor that adopts it keeps.
+    /// The mark of the server's pool: a random number, which a successor that adopts the pool keeps.
     pub cache: u64,
-    /// The numbers of the server's last caches whose whole contents went to storage, newest first; 0 where there is none. A
-    /// client that wrote to any other cache may have lost what was not synced.
+    /// The marks of the server's last pools of which everything was stored, newest first; 0 where there is none. A client that
+    /// wrote to any other pool may have lost writes that were not synced.
     pub retired: [u64; RETIRED_POOLS],
     /// The client's ledger in the pool. With a ledger, a descriptor of the pool follows this message.
     pub ledger: Option<u32>,
@@ -92,7 +92,7 @@ pub struct Welcome {
 pub struct HandshakeRefusal {
     /// The kind of reason.
     pub kind: ErrorKind,
-    /// In one line.
+    /// The reason in one line.
     pub text: String,
 }
 
@@ -101,38 +101,37 @@ pub struct HandshakeRefusal {
 pub enum Greeting {
     /// The client begins.
     Hello {
-        /// Who and what.
+        /// The client's identity.
         hello: Hello,
-        /// Fresh.
+        /// A new nonce.
         nonce: Nonce,
     },
-    /// The server proves that it is one.
+    /// The server proves that it knows the secret.
     Challenge {
-        /// Fresh.
+        /// A new nonce.
         nonce: Nonce,
-        /// How everything after the handshake is protected: the server decides.
+        /// The protection of everything after the handshake, which the server decides.
         protection: Protection,
-        /// The server's.
+        /// The server's proof.
         proof: Proof,
     },
-    /// The client proves that it may come in.
+    /// The client proves that it knows the secret.
     Answer {
-        /// The client's.
+        /// The client's proof.
         proof: Proof,
     },
-    /// It may.
+    /// The server admits the client.
     Welcome {
-        /// What it has to know.
+        /// What the client has to know.
         welcome: Welcome,
-        /// That the server says so.
+        /// The server's proof of this message.
         proof: Proof,
     },
-    /// It may not.
+    /// The server refuses the client.
     Refused(HandshakeRefusal),
 }
 
-/// What every greeting of every version begins with: magic `PARI`, version, number and length of what
-/// follows.
+/// The beginning of every message of the handshake in every version: magic `PARI`, version, number and length of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// The sender's version.
@@ -161,7 +160,7 @@ records! {
 }
 
 impl Prefix {
-    /// Reads a prefix.
+    /// Decodes a prefix.
     pub fn decode(bytes: &[u8; PREFIX]) -> Result<Prefix, Error> {
         let mut from = Reader::new(bytes);
         if from.array()? != MAGIC {
@@ -176,7 +175,7 @@ impl Prefix {
         Ok(Prefix { version, length, kind })
     }
 
-    /// Reads what follows. Of another version only a refusal can be understood.
+    /// Decodes the rest. Of another version only a refusal can be decoded.
     pub fn greeting(&self, body: &[u8]) -> Result<Greeting, Error> {
         if self.version != VERSION && self.kind != REFUSED {
             return Err(Error::Version(self.version));
@@ -208,7 +207,7 @@ impl Prefix {
 }
 
 impl Greeting {
-    /// Prefix and what follows.
+    /// Encodes the prefix and the rest.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let kind = match self {
@@ -233,7 +232,8 @@ impl Greeting {
                 WELCOME
             }
             Greeting::Refused(refusal) => {
-                HandshakeRefusal { kind: refusal.kind, text: cut(&refusal.text).to_owned() }.put(&mut body);
+                HandshakeRefusal { kind: refusal.kind, text: shorten(&refusal.text).to_owned() }
+                    .put(&mut body);
                 REFUSED
             }
         };
@@ -246,8 +246,8 @@ impl Greeting {
     }
 }
 
-/// As much of a text as a refusal may have.
-fn cut(text: &str) -> &str {
+/// The part of a text that fits into a refusal.
+fn shorten(text: &str) -> &str {
     let end = (0..=text.len().min(MAX_REASON)).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_understood_in_every_version() {
+    fn a_refusal_of_any_version_can_be_decoded() {
         let mut bytes = refusal("too old").encode();
         bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
         assert_eq!(decode(&bytes), Ok(refusal("too old")));
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn long_reasons_are_cut_between_letters() {
+    fn long_reasons_are_shortened_between_characters() {
         let bytes = refusal(&"ö".repeat(MAX_REASON)).encode();
         assert!(bytes.len() <= PREFIX + MAX_GREETING as usize);
         assert_eq!(decode(&bytes), Ok(refusal(&"ö".repeat(MAX_REASON / 2))));
     }
 
     #[test]
-    fn what_is_no_greeting_is_refused() {
+    fn other_bytes_are_no_greeting() {
         assert_eq!(decode(b"GET / HTTP/1.1\r\n\r\n"), Err(Error::BadMagic));
         assert_eq!(decode(b"PARI\x02\x00\x09\x00\0\0\0\0"), Err(Error::UnknownKind(9)));
         assert!(matches!(decode(b"PARI\x02\x00\x01\x00\xff\0\xff\0"), Err(Error::TooLarge { .. })));

@@ -1,10 +1,10 @@
 //! Records: how the bytes of a connection are protected after the handshake.
 //!
-//! A side sends one stream of frames, which it cuts into records anywhere:
+//! A side sends one stream of frames, divided into records at any byte:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | n, how many bytes of the stream follow: 1 to [`MAX_RECORD`] |
+//! | 0..4 | n, the number of bytes of the stream in the record: 1 to [`MAX_RECORD`] |
 //! | 4..4+n | these bytes, encrypted if the handshake says so |
 //! | 16 more | the tag |
 //!
@@ -21,24 +21,24 @@ use crate::codec::numbered;
 use crate::error::Error;
 use crate::secret::Side;
 
-/// Bytes before those of the stream.
+/// Bytes of a record before those of the stream.
 pub const RECORD_HEAD: usize = 4;
 
-/// Bytes behind them.
+/// Bytes of a record after those of the stream.
 pub const TAG: usize = 16;
 
-/// The most bytes of the stream in one record. A receiver holds a whole record before it uses any of it, and both sides
+/// The largest number of bytes of the stream in one record. A receiver holds a whole record before it uses any of it, and both sides
 /// go over its bytes several times, so it fits the second level of a processor's cache.
 pub const MAX_RECORD: usize = 128 << 10;
 
 /// The protection that records give the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Changes. Anybody on the path can read the stream.
+    /// Against changes. An attacker on the path can read the stream.
     Authenticated,
-    /// Changes and reading.
+    /// Against changes and reading.
     Encrypted,
-    /// Nothing: the tags are zeros. For Unix sockets, which the kernel protects.
+    /// None: the tags are zeros. For Unix sockets, which the kernel protects.
     None,
 }
 
@@ -61,7 +61,7 @@ impl SessionKeys {
         SessionKeys { client, server, protection }
     }
 
-    /// What one side needs to send and to receive.
+    /// The sealer and the opener of one side.
     pub fn ends(&self, side: Side) -> (RecordSealer, RecordOpener) {
         let (own, other) = match side {
             Side::Client => (self.client, self.server),
@@ -94,10 +94,10 @@ impl Direction {
 pub struct RecordSealer(Direction);
 
 impl RecordSealer {
-    /// Turns bytes of the stream, with room for a head before and a tag behind them, into the next record.
+    /// Makes the next record from bytes of the stream, with space for a head before and a tag after them.
     ///
     /// # Panics
-    /// If these are no bytes, or more than [`MAX_RECORD`].
+    /// If there are no bytes, or more than [`MAX_RECORD`].
     pub fn seal(&mut self, record: &mut [u8]) {
         let len = record.len().saturating_sub(RECORD_HEAD + TAG);
         assert!((1..=MAX_RECORD).contains(&len), "a record of {len} bytes");
@@ -111,26 +111,26 @@ impl RecordSealer {
         });
     }
 
-    /// Whether a record may be sent from where its bytes are: they are not encrypted.
+    /// Whether a record can be sent without copying its bytes: they are not encrypted.
     pub fn seals_in_place(&self) -> bool {
         self.0.protection != Protection::Encrypted
     }
 
-    /// The head and the tag of the next record, for bytes that are sent from where they are.
+    /// The head and the tag of the next record, for bytes that are sent without a copy.
     ///
     /// # Panics
-    /// If these are no bytes, or more than [`MAX_RECORD`], or are to be [encrypted](RecordSealer::seals_in_place).
+    /// If there are no bytes, or more than [`MAX_RECORD`], or if they have to be [encrypted](RecordSealer::seals_in_place).
     pub fn seal_in_place(&mut self, bytes: &[u8]) -> ([u8; RECORD_HEAD], [u8; TAG]) {
         assert!((1..=MAX_RECORD).contains(&bytes.len()), "a record of {} bytes", bytes.len());
         let tag = match self.0.protection {
             Protection::Authenticated => self.0.cipher().encrypt_in_place(&mut [], bytes),
             Protection::None => [0; TAG],
-            Protection::Encrypted => panic!("encrypted bytes are not sent from where they are"),
+            Protection::Encrypted => panic!("bytes are encrypted in a copy"),
         };
         ((bytes.len() as u32).to_le_bytes(), tag)
     }
 
-    /// All of these bytes in as many records as they need.
+    /// Seals these bytes in as many records as necessary.
     pub fn records(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut records = Vec::with_capacity(bytes.len() + RECORD_HEAD + TAG);
         for bytes in bytes.chunks(MAX_RECORD) {
@@ -148,15 +148,15 @@ impl RecordSealer {
 pub struct RecordOpener(Direction);
 
 impl RecordOpener {
-    /// How many bytes of the stream are in the record that begins so. The length is within the limits; that it is right
-    /// shows when the record is opened.
+    /// The number of bytes of the stream in the record with this head. The length is within the limits; opening the record verifies
+    /// it.
     pub fn length(head: [u8; RECORD_HEAD]) -> Result<usize, Error> {
         let len = u32::from_le_bytes(head) as usize;
         if (1..=MAX_RECORD).contains(&len) { Ok(len) } else { Err(Error::Tampered) }
     }
 
-    /// Turns what lies between the head and the tag of the next record, all of which is here, into bytes of the stream.
-    /// After an error they mean nothing, and nothing that comes after them does.
+    /// Verifies and decrypts the bytes between the head and the tag of the next record. After an error these bytes and all later
+    /// records are invalid.
     pub fn open(&mut self, bytes: &mut [u8], tag: &[u8; TAG]) -> Result<(), Error> {
         let verified = match self.0.protection {
             Protection::Authenticated => self.0.cipher().decrypt_in_place(&mut [], tag, bytes),
@@ -167,7 +167,7 @@ impl RecordOpener {
     }
 }
 
-/// Keys are in no text.
+/// `Debug` must not show keys.
 macro_rules! hide {
     ($($name:ident),*) => {$(
         impl std::fmt::Debug for $name {

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::greeting::{Hello, VERSION, Welcome};
 use crate::record::{Protection, SessionKeys};
 
-/// A number that is used for one connection only.
+/// A number that is used for one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce(pub [u8; 32]);
 
@@ -19,20 +19,20 @@ pub struct Nonce(pub [u8; 32]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof(blake3::Hash);
 
-/// What the two sides of a connection have said: it goes into all proofs and keys.
+/// The handshake as far as all proofs and keys depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transcript {
-    /// What the client said of itself.
+    /// The client's identity.
     pub hello: Hello,
     /// The client's nonce.
     pub client: Nonce,
-    /// The server's.
+    /// The server's nonce.
     pub server: Nonce,
-    /// How the server protects what comes after.
+    /// The protection that the server has chosen.
     pub protection: Protection,
 }
 
-/// An end of a connection.
+/// A side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The side that connects.
@@ -52,7 +52,7 @@ impl Transcript {
         Proof(self.hash(secret, b"pario client", None).finalize())
     }
 
-    /// The proof by which a client knows that the server itself sent this welcome.
+    /// The proof that the server itself sent this welcome.
     pub fn prove_welcome(&self, secret: &Secret, welcome: &Welcome) -> Proof {
         Proof(self.hash(secret, b"pario accept", Some(welcome)).finalize())
     }
@@ -64,7 +64,7 @@ impl Transcript {
         SessionKeys::new(&keys, self.protection)
     }
 
-    /// Purposes have the same length, so that no two inputs are alike.
+    /// All purposes have the same length, so no two inputs are equal.
     fn hash(&self, secret: &Secret, purpose: &[u8; 12], welcome: Option<&Welcome>) -> blake3::Hasher {
         let mut text = purpose.to_vec();
         VERSION.put(&mut text);
@@ -110,7 +110,7 @@ mod tests {
     use pario_types::{ClientId, PartitionId, ServerId};
 
     #[test]
-    fn a_proof_holds_for_nothing_else() {
+    fn a_proof_is_valid_for_one_transcript() {
         let hello = Hello {
             partition: PartitionId(1),
             server: ServerId(2),

@@ -1,5 +1,5 @@
 //! The numbers of requests and replies, the order of their fields, and their payloads.
-//! This is the protocol: a change is a new version.
+//! A change here is a new version of the protocol.
 
 use crate::codec::{Field, Reader};
 use crate::error::Error;

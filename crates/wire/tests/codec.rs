@@ -1,4 +1,4 @@
-//! Every message decodes to what was encoded, and nothing else decodes.
+//! Every encoded message decodes to the same message, and no other bytes decode.
 
 #[path = "samples/fuzz.rs"]
 mod fuzz;
@@ -6,14 +6,14 @@ mod samples;
 
 use pario_wire::{HEAD, Head, Reply, Request, encode_reply, encode_request};
 use proptest::prelude::*;
-use samples::{Dice, decode_greeting};
+use samples::{RandomMessages, decode_greeting};
 
 proptest! {
     #[test]
-    fn requests_come_out_as_they_went_in(seed in any::<u64>()) {
+    fn requests_survive_encoding_and_decoding(seed in any::<u64>()) {
         for (kind, name) in Request::KINDS {
-            let mut dice = Dice::new(seed ^ u64::from(*kind));
-            let (envelope, request) = (dice.envelope(), dice.request(*kind));
+            let mut random = RandomMessages::new(seed ^ u64::from(*kind));
+            let (envelope, request) = (random.envelope(), random.request(*kind));
             prop_assert_eq!(request.name(), *name);
             let mut bytes = vec![0xaa; 3];
             encode_request(&mut bytes, envelope, &request).unwrap();
@@ -25,13 +25,13 @@ proptest! {
     }
 
     #[test]
-    fn replies_come_out_as_they_went_in(seed in any::<u64>()) {
+    fn replies_survive_encoding_and_decoding(seed in any::<u64>()) {
         for (kind, name) in Reply::KINDS {
-            let mut dice = Dice::new(seed ^ u64::from(*kind));
-            let (envelope, reply) = (dice.envelope(), dice.reply(*kind));
+            let mut random = RandomMessages::new(seed ^ u64::from(*kind));
+            let (envelope, reply) = (random.envelope(), random.reply(*kind));
             prop_assert_eq!(reply.name(), *name);
             let mut bytes = Vec::new();
-            let payload = if matches!(reply, Reply::Data { .. }) { dice.below(8 << 20) } else { 0 };
+            let payload = if matches!(reply, Reply::Data { .. }) { random.below(8 << 20) } else { 0 };
             encode_reply(&mut bytes, envelope, &reply, payload).unwrap();
             let head = Head::decode(bytes.first_chunk().unwrap()).unwrap();
             prop_assert_eq!((head.server, head.id), (envelope.server, envelope.id));
@@ -41,22 +41,22 @@ proptest! {
     }
 
     #[test]
-    fn greetings_come_out_as_they_went_in(seed in any::<u64>()) {
-        let greeting = Dice::new(seed).greeting();
+    fn greetings_survive_encoding_and_decoding(seed in any::<u64>()) {
+        let greeting = RandomMessages::new(seed).greeting();
         prop_assert_eq!(decode_greeting(&greeting.encode()), Ok(greeting));
     }
 
     #[test]
-    fn a_cut_message_is_never_whole(seed in any::<u64>()) {
-        let mut dice = Dice::new(seed);
+    fn a_truncated_message_does_not_decode(seed in any::<u64>()) {
+        let mut random = RandomMessages::new(seed);
         let mut bytes = Vec::new();
-        encode_request(&mut bytes, dice.envelope(), &dice.any_request()).unwrap();
+        encode_request(&mut bytes, random.envelope(), &random.any_request()).unwrap();
         let body = &bytes[HEAD..];
         let head = Head::decode(bytes.first_chunk().unwrap()).unwrap();
         for len in 0..body.len() {
             prop_assert!(head.request(&body[..len]).is_err());
         }
-        let greeting = dice.greeting().encode();
+        let greeting = random.greeting().encode();
         for len in 0..greeting.len() {
             prop_assert!(decode_greeting(&greeting[..len]).is_err());
         }
@@ -65,7 +65,7 @@ proptest! {
 
 /// The short run of `cargo run -p pario-wire --example fuzz_codec -- SEED COUNT`.
 #[test]
-fn almost_messages_do_no_harm() {
+fn damaged_messages_cause_no_panic() {
     let accepted = fuzz::run(1, 100_000);
     assert!(accepted > 1000, "only {accepted} were accepted: the test tests nothing");
 }

@@ -1,4 +1,4 @@
-//! `docs/PROTOCOL.md` says what the code does: its examples byte by byte, and all numbers of messages.
+//! `docs/PROTOCOL.md` agrees with the code: its examples byte by byte, and all numbers of messages.
 
 use pario_layout::Striping;
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
@@ -22,7 +22,7 @@ fn assert_documented(what: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn the_frames_are_as_shown() {
+fn the_document_has_the_frames() {
     let to = Envelope::new(ServerId(2), RequestId(5));
     let mut request = Vec::new();
     let what = ByteSelection::Ranges(vec![ByteRange { at: 65536, len: 3 }]);
@@ -47,7 +47,7 @@ fn the_frames_are_as_shown() {
     assert_documented("the prefetch", &request);
     let mut reply = Vec::new();
     encode_reply(&mut reply, to, &Reply::Prefetched { taken: 1 }, 0).unwrap();
-    assert_documented("what was taken", &reply);
+    assert_documented("the reply to the prefetch", &reply);
 
     let attributes = Attributes {
         file: FileId(0x1234),
@@ -70,7 +70,7 @@ fn the_frames_are_as_shown() {
 }
 
 #[test]
-fn the_leases_are_as_shown() {
+fn the_document_has_the_leases() {
     let to = Envelope::new(ServerId(2), RequestId(5));
     let range = ByteRange { at: 65536, len: 131_072 };
     let body = |request: &Request| {
@@ -107,7 +107,7 @@ fn agreed(protection: Protection) -> Transcript {
 }
 
 #[test]
-fn the_greetings_are_as_shown() {
+fn the_document_has_the_greetings() {
     let agreed = agreed(Protection::Authenticated);
     let Transcript { hello, client, server, protection } = agreed;
     assert_documented("hello", &Greeting::Hello { hello, nonce: client }.encode());
@@ -121,9 +121,9 @@ fn the_greetings_are_as_shown() {
     assert_documented("the welcome", &Greeting::Welcome { welcome, proof }.encode());
 }
 
-/// The first and the second thing that the client says after that handshake.
+/// The first two requests of the client after that handshake.
 #[test]
-fn the_records_are_as_shown() {
+fn the_document_has_the_records() {
     for protection in [Protection::Authenticated, Protection::Encrypted] {
         let (mut sealer, _) = agreed(protection).session_keys(&secret()).ends(Side::Client);
         for id in [5, 6] {
@@ -135,18 +135,19 @@ fn the_records_are_as_shown() {
 }
 
 #[test]
-fn every_message_stands_in_its_table() {
+fn every_message_is_in_its_table() {
     for (title, kinds) in [("## Requests", Request::KINDS), ("## Replies", Reply::KINDS)] {
         let (_, section) = DOCUMENT.split_once(title).expect("the section is there");
         let section = section.split("\n## ").next().unwrap_or(section);
         let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
-        let said: Vec<(u16, String)> = rows
+        let documented: Vec<(u16, String)> = rows
             .map(|row| {
                 let cells: Vec<&str> = row.split('|').map(str::trim).collect();
                 (cells[1].parse().expect("a number"), cells[2].trim_matches('`').to_owned())
             })
             .collect();
-        let meant: Vec<(u16, String)> = kinds.iter().map(|(kind, name)| (*kind, name.to_string())).collect();
-        assert_eq!(said, meant, "{title}");
+        let expected: Vec<(u16, String)> =
+            kinds.iter().map(|(kind, name)| (*kind, name.to_string())).collect();
+        assert_eq!(documented, expected, "{title}");
     }
 }

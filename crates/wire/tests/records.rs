@@ -8,7 +8,7 @@ use pario_wire::{
 };
 use proptest::prelude::*;
 
-/// A connection with this nonce: what the client seals with, and what the server opens with, and the other way.
+/// The sealers and openers of both directions of a connection with this nonce.
 fn connection(nonce: u8, protection: Protection) -> [(RecordSealer, RecordOpener); 2] {
     let hello = Hello {
         partition: PartitionId(1),
@@ -25,7 +25,7 @@ fn connection(nonce: u8, protection: Protection) -> [(RecordSealer, RecordOpener
     [(client.0, server.1), (server.0, client.1)]
 }
 
-/// What comes out of these bytes, up to the first that is not right or not all there.
+/// The contents of these records, up to the first that is invalid or incomplete.
 fn received(mut opener: RecordOpener, bytes: &[u8]) -> (Vec<u8>, Option<Error>) {
     let (mut bytes, mut out) = (bytes.to_vec(), Vec::new());
     let mut rest = &mut bytes[..];
@@ -51,7 +51,7 @@ fn received(mut opener: RecordOpener, bytes: &[u8]) -> (Vec<u8>, Option<Error>) 
 const BOTH: [Protection; 2] = [Protection::Authenticated, Protection::Encrypted];
 
 #[test]
-fn what_is_sealed_comes_out_and_only_encryption_hides_it() {
+fn sealed_bytes_are_opened_and_only_encryption_hides_them() {
     for protection in BOTH {
         for len in [1, 2, 31, 32, 33, 4096, MAX_RECORD - 1, MAX_RECORD, MAX_RECORD + 1, 3 * MAX_RECORD + 7] {
             let [(mut sealer, opener), _] = connection(1, protection);
@@ -74,7 +74,7 @@ fn records_without_protection_have_the_same_form_and_a_tag_of_zeros() {
         assert_eq!(records.len(), len + len.div_ceil(MAX_RECORD) * (RECORD_HEAD + TAG));
         assert!(records.ends_with(&[0; TAG]));
         assert!(received(opener, &records) == (bytes.clone(), None), "{len}");
-        // A record of a protected connection does not pass here, and one from here passes nowhere else.
+        // A record of a protected connection is invalid here, and a record from here is invalid there.
         for protection in BOTH {
             let [(_, opener), _] = connection(1, protection);
             assert_eq!(received(opener, &records), (Vec::new(), Some(Error::Tampered)));
@@ -86,7 +86,7 @@ fn records_without_protection_have_the_same_form_and_a_tag_of_zeros() {
 }
 
 #[test]
-fn bytes_that_stay_in_place_get_the_same_record() {
+fn bytes_sealed_in_place_make_the_same_record() {
     for protection in [Protection::Authenticated, Protection::None] {
         let [(mut sealer, _), _] = connection(1, protection);
         let [(mut other, _), _] = connection(1, protection);
@@ -101,7 +101,7 @@ fn bytes_that_stay_in_place_get_the_same_record() {
 }
 
 #[test]
-fn a_changed_bit_is_found_before_a_byte_is_used() {
+fn a_changed_bit_is_detected_before_a_byte_is_used() {
     for protection in BOTH {
         let [(mut sealer, _), _] = connection(1, protection);
         let records = sealer.records(b"a small request");
@@ -110,13 +110,13 @@ fn a_changed_bit_is_found_before_a_byte_is_used() {
             records[bit / 8] ^= 1 << (bit % 8);
             let [(_, opener), _] = connection(1, protection);
             let (out, error) = received(opener, &records);
-            // A length that grew makes it wait for what never comes.
+            // With a larger length the receiver waits for bytes that never arrive.
             assert!(out.is_empty() && (error == Some(Error::Tampered) || bit < 32), "bit {bit}: {out:?}");
         }
     }
 }
 
-/// What somebody in the middle does to the records of a connection.
+/// What an attacker on the path does to the records of a connection.
 #[derive(Clone, Debug)]
 enum Act {
     Flip {
@@ -134,7 +134,7 @@ enum Act {
     Cut {
         at: usize,
     },
-    /// Puts one of the other direction, of an earlier connection, or of one that is protected otherwise, there.
+    /// Inserts a record of the other direction, of an earlier connection, or of one with another protection.
     Splice {
         record: usize,
         from: usize,
@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn tampering_never_gets_a_byte_through(
+    fn no_byte_of_a_tampered_record_is_accepted(
         sizes in prop::collection::vec(1usize..80, 2..8),
         acts in prop::collection::vec(act(), 1..4),
         encrypted: bool,
@@ -210,7 +210,7 @@ proptest! {
         }
         let got = records.concat();
         let (out, error) = received(opener, &got);
-        // What is the same up to the first difference may pass; nothing else does.
+        // Only the records before the first difference may be accepted.
         prop_assert!(sent.starts_with(&out));
         let same = got.iter().zip(&untouched).take_while(|(a, b)| a == b).count();
         prop_assert!(out.len() <= same);
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_never_taken_for_a_record(bytes in prop::collection::vec(any::<u8>(), 0..300), short: bool) {
+    fn random_bytes_are_never_accepted_as_a_record(bytes in prop::collection::vec(any::<u8>(), 0..300), short: bool) {
         let [(_, opener), _] = connection(1, BOTH[bytes.len() % 2]);
         let mut bytes = bytes;
         if short && bytes.len() > RECORD_HEAD + TAG {

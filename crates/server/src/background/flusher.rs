@@ -151,21 +151,20 @@ impl PoolTier {
                 continue;
             }
             let rested = since.get_or_insert_with(Instant::now).elapsed();
-            let target = match dirty >= high {
-                true => low,
-                false if rested >= MAX_DIRTY_TIME => 0,
-                false => {
-                    signal.wait_for_work(MAX_DIRTY_TIME - rested);
-                    continue;
-                }
+            let target = if dirty >= high {
+                low
+            } else if rested >= MAX_DIRTY_TIME {
+                0
+            } else {
+                signal.wait_for_work(MAX_DIRTY_TIME - rested);
+                continue;
             };
             since = None;
-            match self.flush_down_to(target, stop, counters) {
-                true => backoff = BACKOFF,
-                false => {
-                    signal.rest(backoff);
-                    backoff = (backoff * 2).min(MAX_BACKOFF);
-                }
+            if self.flush_down_to(target, stop, counters) {
+                backoff = BACKOFF;
+            } else {
+                signal.rest(backoff);
+                backoff = (backoff * 2).min(MAX_BACKOFF);
             }
         }
     }

@@ -10,7 +10,7 @@
 //! - An extent that was granted to a lease request is not recalled before the request is answered, and the answer contains only what
 //!   the team still has.
 //! - The answer contains nothing that a pending recall asks for, because a mailbox may have yielded it already; and from then on that
-//!   recall takes no more than it pending for.
+//!   recall takes no more than it asked for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};

@@ -99,7 +99,7 @@ impl RangeLocks {
         Ok(number)
     }
 
-    /// Whether a lock is granted; an error if it does not exist any more, because its file was removed.
+    /// Whether a lock is granted; an error if it does not exist any more.
     pub fn is_granted(&self, number: u64) -> Result<bool> {
         self.0.lock().locks.get(&number).map(|lock| lock.granted).ok_or(Error::NoLock)
     }

@@ -132,16 +132,10 @@ impl PoolTier {
                     let written = self.copy_in(&pin, part.block, pieces, from, done);
                     self.mark_written(&pin, written, counters)?;
                 }
-                (Lookup::Fill(mut fill), TransferBuffer::In(from)) if part.len as u64 == self.block => {
+                (Lookup::Fill(fill), TransferBuffer::In(from)) if part.len as u64 == self.block => {
                     let blocks = part.block..pieces.read_ahead_end().div_ceil(self.block);
                     let is_reserved = self.ensure_space_for_new(file, blocks, &mut reserved, counters)?;
-                    let whole = 0..self.block as u32;
-                    fill.bytes(whole.clone(), |slot| slot.copy_from_slice(&from[here]));
-                    let pin = fill.done(whole.end);
-                    if is_reserved {
-                        pin.grant_room();
-                    }
-                    self.mark_written(&pin, whole.end, counters)?;
+                    self.write_new(fill, &from[here], is_reserved, counters)?;
                     *done += part.len;
                     pieces.advance(part.len as u64);
                 }
@@ -168,6 +162,23 @@ impl PoolTier {
             }
         }
         Ok(TransferStep::Complete)
+    }
+
+    /// Writes a whole block that is not in the pool.
+    fn write_new(
+        &self,
+        mut fill: SlotFill,
+        bytes: &[u8],
+        is_reserved: bool,
+        counters: &Counters,
+    ) -> Result<()> {
+        let whole = 0..self.block as u32;
+        fill.bytes(whole.clone(), |slot| slot.copy_from_slice(bytes));
+        let pin = fill.done(whole.end);
+        if is_reserved {
+            pin.grant_room();
+        }
+        self.mark_written(&pin, whole.end, counters)
     }
 
     /// Copies the next pieces that lie in this block to the buffer, as far as it has space.

@@ -217,9 +217,10 @@ impl PoolTier {
         let bytes = blocks as u64 * (u64::from(self.pool.geometry().block) + OVERHEAD);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let before = self.space.credit.fetch_sub(bytes, Ordering::Relaxed);
-        match before <= bytes {
-            true => self.check_medium(counters),
-            false => self.check_if_due(counters),
+        if before <= bytes {
+            self.check_medium(counters);
+        } else {
+            self.check_if_due(counters);
         }
     }
 

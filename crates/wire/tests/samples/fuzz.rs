@@ -1,25 +1,24 @@
-//! Bytes that are almost messages. Whatever they are, decoding neither panics nor takes memory beyond the
-//! limits; what it accepts encodes to the very same bytes.
+//! Damaged messages. Decoding them neither panics nor allocates memory beyond the limits; accepted bytes encode to the same bytes.
 
 use pario_wire::{
     Envelope, Error, HEAD, Head, MAX_BODY, Reply, Request, decode_reply, decode_request, encode_reply,
     encode_request,
 };
 
-use super::samples::{Dice, decode_greeting};
+use super::samples::{RandomMessages, decode_greeting};
 
 /// How many of the tried byte strings were accepted.
 pub fn run(seed: u64, count: u64) -> u64 {
-    let mut dice = Dice::new(seed);
-    (0..count).map(|_| u64::from(once(&mut dice))).sum()
+    let mut random = RandomMessages::new(seed);
+    (0..count).map(|_| u64::from(once(&mut random))).sum()
 }
 
-fn once(dice: &mut Dice) -> bool {
-    match dice.below(4) {
-        0 => body(dice),
-        1 => frame(dice),
-        2 => greeting(dice),
-        _ => noise(dice),
+fn once(random: &mut RandomMessages) -> bool {
+    match random.below(4) {
+        0 => body(random),
+        1 => frame(random),
+        2 => greeting(random),
+        _ => noise(random),
     }
 }
 
@@ -36,17 +35,17 @@ fn body_of_reply(reply: &Reply) -> Vec<u8> {
     bytes.split_off(HEAD)
 }
 
-/// A spoilt body.
-fn body(dice: &mut Dice) -> bool {
-    if dice.coin() {
-        let request = dice.any_request();
+/// A damaged body.
+fn body(random: &mut RandomMessages) -> bool {
+    if random.coin() {
+        let request = random.any_request();
         let mut bytes = body_of(&request);
-        dice.spoil(&mut bytes);
+        random.spoil(&mut bytes);
         accepted_request(request.kind(), &bytes)
     } else {
-        let reply = dice.any_reply();
+        let reply = random.any_reply();
         let mut bytes = body_of_reply(&reply);
-        dice.spoil(&mut bytes);
+        random.spoil(&mut bytes);
         accepted_reply(reply.kind(), &bytes)
     }
 }
@@ -69,12 +68,12 @@ fn accepted_reply(kind: u16, bytes: &[u8]) -> bool {
     decoded.is_ok()
 }
 
-/// A spoilt frame.
-fn frame(dice: &mut Dice) -> bool {
+/// A damaged frame.
+fn frame(random: &mut RandomMessages) -> bool {
     let mut bytes = Vec::new();
-    let envelope = dice.envelope();
-    encode_request(&mut bytes, envelope, &dice.any_request()).expect("small");
-    dice.spoil(&mut bytes);
+    let envelope = random.envelope();
+    encode_request(&mut bytes, envelope, &random.any_request()).expect("small");
+    random.spoil(&mut bytes);
     let Some((head, body)) = bytes.split_first_chunk() else { return false };
     let decoded = Head::decode(head).and_then(|head| {
         assert!(head.body <= MAX_BODY);
@@ -88,12 +87,12 @@ fn frame(dice: &mut Dice) -> bool {
     decoded.is_ok()
 }
 
-fn greeting(dice: &mut Dice) -> bool {
-    let mut bytes = dice.greeting().encode();
-    dice.spoil(&mut bytes);
+fn greeting(random: &mut RandomMessages) -> bool {
+    let mut bytes = random.greeting().encode();
+    random.spoil(&mut bytes);
     match decode_greeting(&bytes) {
         Ok(greeting) => {
-            // A refusal of another version is understood but not repeated as such.
+            // A refusal of another version decodes, but encodes in this version.
             assert_eq!(greeting.encode()[6..], bytes[6..]);
             true
         }
@@ -101,10 +100,10 @@ fn greeting(dice: &mut Dice) -> bool {
     }
 }
 
-/// Bytes without any sense.
-fn noise(dice: &mut Dice) -> bool {
-    let bytes: Vec<u8> = (0..dice.below(200)).map(|_| dice.next() as u8).collect();
-    let kind = dice.below(80) as u16;
+/// Random bytes.
+fn noise(random: &mut RandomMessages) -> bool {
+    let bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
+    let kind = random.below(80) as u16;
     if let Some((head, _)) = bytes.split_first_chunk() {
         assert_eq!(Head::decode(head), Err(Error::BadMagic));
     }

@@ -12,13 +12,13 @@ use pario_wire::message::{
 };
 use pario_wire::{Nonce, Protection, Secret, Transcript};
 
-/// A source of numbers.
-pub struct Dice(fastrand::Rng);
+/// Makes random messages.
+pub struct RandomMessages(fastrand::Rng);
 
-impl Dice {
-    /// The numbers of this seed.
-    pub fn new(seed: u64) -> Dice {
-        Dice(fastrand::Rng::with_seed(seed))
+impl RandomMessages {
+    /// The messages of this seed.
+    pub fn new(seed: u64) -> RandomMessages {
+        RandomMessages(fastrand::Rng::with_seed(seed))
     }
 
     pub fn next(&mut self) -> u64 {
@@ -29,7 +29,7 @@ impl Dice {
         self.next() % n
     }
 
-    /// Often small, sometimes anything.
+    /// A number, often a small one.
     pub fn number(&mut self) -> u64 {
         let bits = self.below(64);
         self.next() >> bits
@@ -51,11 +51,11 @@ impl Dice {
         from[self.below(from.len() as u64) as usize].clone()
     }
 
-    fn maybe<T>(&mut self, make: impl FnOnce(&mut Dice) -> T) -> Option<T> {
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut RandomMessages) -> T) -> Option<T> {
         if self.coin() { Some(make(self)) } else { None }
     }
 
-    fn list<T>(&mut self, make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
+    fn list<T>(&mut self, make: impl FnMut(&mut RandomMessages) -> T) -> Vec<T> {
         let mut make = make;
         (0..self.below(6)).map(|_| make(self)).collect()
     }
@@ -123,8 +123,8 @@ impl Dice {
             changed: self.stamp(),
             created: self.stamp(),
             striping: Striping::new(self.below(1 << 40) + 1, count, first, servers).expect("sound"),
-            table: self.maybe(Dice::table),
-            truncating: self.maybe(Dice::number),
+            table: self.maybe(RandomMessages::table),
+            truncating: self.maybe(RandomMessages::number),
             opens: self.small(),
             entries: self.number(),
         }
@@ -195,7 +195,7 @@ impl Dice {
             leases: self.leases(),
             range_locks: self.range_locks(),
             space: self.space(),
-            last_errors: self.list(Dice::text),
+            last_errors: self.list(RandomMessages::text),
         }
     }
 
@@ -228,7 +228,7 @@ impl Dice {
             1 => Request::Acquire {
                 file: self.file(),
                 intent: self.pick(&[AcquireIntent::Read, AcquireIntent::Modify, AcquireIntent::Overwrite]),
-                blocks: self.list(Dice::block_range),
+                blocks: self.list(RandomMessages::block_range),
                 ahead: self.small() as u16,
             },
             2 => Request::Read { file: self.file(), what: self.what() },
@@ -239,10 +239,10 @@ impl Dice {
                 Request::Truncate { file, end, truncation: self.truncation() }
             }
             6 => Request::Sync { file: self.file(), durable: self.coin() },
-            7 => Request::RemoveParts { files: self.list(Dice::file) },
+            7 => Request::RemoveParts { files: self.list(RandomMessages::file) },
             8 => Request::ListParts { after: self.file(), most: self.small() },
             9 => Request::VerifyBlocks { file: self.file(), from: self.number(), most: self.number() },
-            10 => Request::AcceptBlocks { file: self.file(), blocks: self.list(Dice::number) },
+            10 => Request::AcceptBlocks { file: self.file(), blocks: self.list(RandomMessages::number) },
             11 => Request::Lock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
             12 => Request::Unlock { lock: self.number() },
             13 => Request::JoinTeam { team: self.wide(), mailbox: ClientId(self.wide()) },
@@ -288,12 +288,13 @@ impl Dice {
                     stripe: self.number(),
                     count: self.number() as u16,
                     first: self.maybe(|d| d.number() as u16),
-                    table: self.maybe(Dice::table),
+                    table: self.maybe(RandomMessages::table),
                 },
             },
             66 => Request::Close {
                 file: self.file(),
-                wrote: self.maybe(|d| CloseReport { size: d.maybe(Dice::number), modified: d.stamp() }),
+                wrote: self
+                    .maybe(|d| CloseReport { size: d.maybe(RandomMessages::number), modified: d.stamp() }),
             },
             67 => {
                 Request::Reopen { files: self.list(|d| OpenFileEntry { file: d.file(), access: d.access() }) }
@@ -305,9 +306,9 @@ impl Dice {
             72 => Request::ReadDirectory { path: self.text(), after: self.text(), most: self.small() },
             73 => Request::SetAttributes {
                 path: self.text(),
-                mode: self.maybe(Dice::small),
-                accessed: self.maybe(Dice::stamp),
-                modified: self.maybe(Dice::stamp),
+                mode: self.maybe(RandomMessages::small),
+                accessed: self.maybe(RandomMessages::stamp),
+                modified: self.maybe(RandomMessages::stamp),
             },
             74 => Request::BeginTruncate { file: self.file(), size: self.number() },
             75 => Request::EndTruncate { file: self.file(), truncation: self.truncation() },
@@ -341,7 +342,10 @@ impl Dice {
                 let parts = self.list(|d| LocalPart { file: d.file(), end: d.number() });
                 Reply::Parts { parts, more: self.coin() }
             }
-            7 => Reply::Verified { damaged: self.list(Dice::number), next: self.maybe(Dice::number) },
+            7 => Reply::Verified {
+                damaged: self.list(RandomMessages::number),
+                next: self.maybe(RandomMessages::number),
+            },
             11 => Reply::Locked { lock: self.number() },
             54 => {
                 let ranges = self.list(|d| d.range(1 << 40));
@@ -349,7 +353,7 @@ impl Dice {
             }
             14 => Reply::Leased { extents: self.list(|d| d.range(1 << 60)) },
             15 => {
-                let recall = |d: &mut Dice| LeaseRecall {
+                let recall = |d: &mut RandomMessages| LeaseRecall {
                     number: d.number(),
                     file: d.file(),
                     range: d.range(1 << 40),
@@ -363,7 +367,7 @@ impl Dice {
             50 => Reply::Prefetched { taken: self.small() },
             64 => Reply::Attributes(self.attributes()),
             65 => Reply::Opened { attributes: self.attributes(), created: self.coin() },
-            67 => Reply::Reopened { gone: self.list(Dice::file) },
+            67 => Reply::Reopened { gone: self.list(RandomMessages::file) },
             72 => {
                 let entries = self.list(|d| DirectoryEntry { name: d.text(), attributes: d.attributes() });
                 Reply::Entries { entries, more: self.coin() }
@@ -401,7 +405,7 @@ impl Dice {
             client: ClientId(self.wide()),
             program: self.number(),
             role: self.pick(&[Role::Client, Role::Peer, Role::Tool]),
-            resume_ledger: self.maybe(Dice::small),
+            resume_ledger: self.maybe(RandomMessages::small),
         };
         let (nonce, other) = (self.nonce(), self.nonce());
         let protection = self.pick(&[Protection::Authenticated, Protection::Encrypted, Protection::None]);
@@ -417,7 +421,7 @@ impl Dice {
                     metadata: ServerId(self.number() as u16),
                     cache: self.number(),
                     retired: std::array::from_fn(|_| self.number()),
-                    ledger: self.maybe(Dice::small),
+                    ledger: self.maybe(RandomMessages::small),
                 };
                 Greeting::Welcome { welcome, proof }
             }
@@ -425,14 +429,14 @@ impl Dice {
         }
     }
 
-    /// Changes some bytes, or cuts, or appends.
+    /// Changes, removes or appends some bytes.
     pub fn spoil(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(4) {
             let at = self.below(bytes.len() as u64 + 1) as usize;
             match self.below(6) {
                 0 => bytes.truncate(at),
                 1 => bytes.insert(at, self.next() as u8),
-                // Lengths of lists are where the danger is.
+                // Wrong lengths of lists are the most dangerous.
                 2 if at + 4 <= bytes.len() => bytes[at..at + 4].copy_from_slice(&self.small().to_le_bytes()),
                 3 if at < bytes.len() => bytes[at] = self.pick(&[0, 1, 2, 0x7f, 0x80, 0xff]),
                 _ if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
