@@ -8,7 +8,10 @@ use crate::settings::run_base;
 use crate::signals;
 use crate::supervised::PREDECESSOR;
 use pario_registry::{Listen, Manifest, Scheduling, leave_run_directory, remove_run_directory};
-use pario_server::{Config, Server, ShutdownHandle, WorkerProbe, abort_on_panic, log};
+use pario_server::{
+    Config, PoolConfig, Server, ServerFaults, ShutdownHandle, ViewCacheConfig, WorkerProbe, abort_on_panic,
+    log,
+};
 use pario_transport::Address;
 use pario_types::ErrorKind;
 use std::io::{BufRead, Write};
@@ -265,19 +268,19 @@ fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String>
         run_directory: run_directory.map_err(|e| e.to_string())?,
         listen: listen.map(|address| (address, start.port)),
         stripe: structure.stripe_size,
-        block: u32::try_from(structure.block_size).map_err(|_| "the block size is too large")?,
-        cache: settings.cache,
-        high_water: mark(settings.high_water.of(blocks)),
-        low_water: mark(settings.low_water.of(blocks)),
-        views: VIEWS,
-        view_bytes: VIEW_BYTES,
+        pool: PoolConfig {
+            block: u32::try_from(structure.block_size).map_err(|_| "the block size is too large")?,
+            bytes: settings.cache,
+            high_water: mark(settings.high_water.of(blocks)),
+            low_water: mark(settings.low_water.of(blocks)),
+        },
+        views: ViewCacheConfig { most: VIEWS, bytes: VIEW_BYTES },
         workers: usize::from(settings.workers),
         fair: settings.scheduling == Scheduling::Fair,
         lease: settings.deadline,
         grace: grace(settings.deadline),
         deadline: settings.deadline,
-        store_delay: start.store_delay,
-        panics: start.panics.clone(),
+        faults: ServerFaults { store_delay: start.store_delay, panics: start.panics.clone() },
     })
 }
 

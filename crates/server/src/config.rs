@@ -33,18 +33,10 @@ pub struct Config {
     pub listen: Option<(IpAddr, u16)>,
     /// The default bytes of a stripe.
     pub stripe: u64,
-    /// Bytes of a block of the pool.
-    pub block: u32,
-    /// Bytes of the pool.
-    pub cache: u64,
-    /// The number of dirty blocks at which the flusher begins.
-    pub high_water: u32,
-    /// The number of dirty blocks at which it stops.
-    pub low_water: u32,
-    /// The largest number of cached views.
-    pub views: usize,
-    /// The largest number of bytes of cached views.
-    pub view_bytes: usize,
+    /// The pool of blocks.
+    pub pool: PoolConfig,
+    /// The cache of views.
+    pub views: ViewCacheConfig,
     /// The number of worker threads.
     pub workers: usize,
     /// Whether programs get equal shares of the workers; otherwise requests are served as they arrive.
@@ -55,16 +47,45 @@ pub struct Config {
     pub grace: Duration,
     /// How long a request to another server may take.
     pub deadline: Duration,
-    /// A delay of every block that is read from storage or written to it; for tests.
+    /// Faults for tests.
+    pub faults: ServerFaults,
+}
+
+/// The size of the pool, and when the flusher runs.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// Bytes of a block of the pool.
+    pub block: u32,
+    /// Bytes of the pool.
+    pub bytes: u64,
+    /// The number of dirty blocks at which the flusher begins.
+    pub high_water: u32,
+    /// The number of dirty blocks at which it stops.
+    pub low_water: u32,
+}
+
+/// The limits of the cache of views.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewCacheConfig {
+    /// The largest number of cached views.
+    pub most: usize,
+    /// The largest number of bytes of cached views.
+    pub bytes: usize,
+}
+
+/// Faults that tests inject into a server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerFaults {
+    /// A delay of every block that is read from storage or written to it.
     pub store_delay: Duration,
-    /// A thread removes the file of its name in this directory and panics; for tests.
+    /// A thread removes the file of its name in this directory and panics.
     pub panics: Option<PathBuf>,
 }
 
 impl Config {
     /// Panics if a test has requested it.
     pub(crate) fn panic_if_requested(&self, thread: &str) {
-        if let Some(directory) = &self.panics
+        if let Some(directory) = &self.faults.panics
             && std::fs::remove_file(directory.join(thread)).is_ok()
         {
             panic!("a test has requested a panic of thread {thread}");
@@ -83,6 +104,6 @@ impl Config {
     }
 
     pub(crate) fn slots(&self) -> u32 {
-        u32::try_from(self.cache / u64::from(self.block)).unwrap_or(u32::MAX).max(16)
+        u32::try_from(self.pool.bytes / u64::from(self.pool.block)).unwrap_or(u32::MAX).max(16)
     }
 }

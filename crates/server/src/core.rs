@@ -53,7 +53,7 @@ impl Core {
             leases: Leases::new(block, config.grace, Arc::clone(&event_loop.timers), previous, log),
             locks: RangeLocks::open(&config.directory),
             peers: Peers::new(&config)?,
-            views: ViewCache::new(config.views, config.view_bytes),
+            views: ViewCache::new(config.views.most, config.views.bytes),
             shared_counters: SharedCounters::default(),
             sessions: SessionTable::new(config.handshake_config(), retired),
             config,

@@ -35,7 +35,7 @@ mod sys;
 mod views;
 
 pub use background::shutdown::ShutdownHandle;
-pub use config::Config;
+pub use config::{Config, PoolConfig, ServerFaults, ViewCacheConfig};
 pub use counters::log;
 pub use error::{Error, Result};
 pub use event_loop::worker_probe::WorkerProbe;

@@ -55,11 +55,11 @@ impl Server {
     pub fn start(config: Config) -> Result<Server> {
         // Before the store, which uses a part of the limit.
         sys::raise_descriptor_limit();
-        let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
-        let store: Box<dyn Store> = if config.store_delay.is_zero() {
+        let store = FileStore::open(&config.directory, config.pool.block as usize, store_identity(&config))?;
+        let store: Box<dyn Store> = if config.faults.store_delay.is_zero() {
             Box::new(store)
         } else {
-            Box::new(FaultyStore::slow(store, config.store_delay))
+            Box::new(FaultyStore::slow(store, config.faults.store_delay))
         };
         let OpenedPool { tier, adopted, previous, loss } = open_pool(&config, store)?;
         let mut record = PoolRecord::read(&config.directory);
@@ -68,7 +68,7 @@ impl Server {
         let previous =
             previous.or_else(|| PreviousLeases::of(&config.directory, retired[0], unit)).unwrap_or_default();
         PreviousLeases::remove(&config.directory);
-        tier.pool.set_watermarks(config.high_water, config.low_water);
+        tier.pool.set_watermarks(config.pool.high_water, config.pool.low_water);
         let is_metadata = config.server == config.metadata;
         let highest = tier.store.highest_file_id();
         let metadata = is_metadata.then(|| MetadataService::open(&config, highest)).transpose()?;
@@ -248,14 +248,14 @@ struct OpenedPool {
 fn open_pool(config: &Config, store: Box<dyn Store>) -> Result<OpenedPool> {
     let identity = PoolIdentity { partition: config.partition, server: config.server };
     let path = config.run_directory.join("pool");
-    let geometry = Geometry { block: config.block, slots: config.slots(), ledgers: LEDGERS };
+    let geometry = Geometry { block: config.pool.block, slots: config.slots(), ledgers: LEDGERS };
     let (mut store, mut adopted, mut previous, mut loss) = (store, None, None, None);
     if path.try_exists().map_err(|e| Error::System("looking for a predecessor's cache", e))? {
         match Pool::adopt(&path, identity) {
             Ok((pool, found)) => {
                 adopted = Some(found);
                 let same = pool.geometry() == geometry && !found.foreign && found.lost.is_none();
-                previous = PreviousLeases::of(&config.run_directory, pool.mark(), config.block.into());
+                previous = PreviousLeases::of(&config.run_directory, pool.mark(), config.pool.block.into());
                 let tier = PoolTier::new(pool, store, &config.directory);
                 tier.resolve_interrupted_truncations();
                 if same && previous.is_some() {

@@ -30,7 +30,7 @@ fn marked(dir: &Path) -> usize {
 fn slow(dir: &Path, delay: Duration) -> Server {
     let mut config = config(dir, 0, 1, 64);
     // Nothing is stored before the shutdown.
-    (config.high_water, config.store_delay, config.workers) = (64, delay, 3);
+    (config.pool.high_water, config.faults.store_delay, config.workers) = (64, delay, 3);
     start_with(config)
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_cache::{LedgerId, PoolMapping};
-use pario_server::{Config, Server};
+use pario_server::{Config, PoolConfig, Server, ServerFaults, ViewCacheConfig};
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
@@ -56,19 +56,19 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         run_directory,
         listen: Some((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)),
         stripe: 4096,
-        block: BLOCK,
-        cache: slots * u64::from(BLOCK),
-        high_water: (slots / 2) as u32,
-        low_water: (slots / 4) as u32,
-        views: 64,
-        view_bytes: 1 << 20,
+        pool: PoolConfig {
+            block: BLOCK,
+            bytes: slots * u64::from(BLOCK),
+            high_water: (slots / 2) as u32,
+            low_water: (slots / 4) as u32,
+        },
+        views: ViewCacheConfig { most: 64, bytes: 1 << 20 },
         workers: 2,
         fair: true,
         lease: Duration::ZERO,
         grace: Duration::from_secs(20),
         deadline: Duration::from_secs(10),
-        store_delay: Duration::ZERO,
-        panics: None,
+        faults: ServerFaults::default(),
     }
 }
 
