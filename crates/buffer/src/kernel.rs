@@ -16,27 +16,27 @@ pub unsafe fn copy(
     len: usize,
     count: usize,
 ) {
-    let lanes = StridedCopy { dst, dst_stride, src, src_stride, count };
+    let pieces = StridedCopy { dst, dst_stride, src, src_stride, count };
     // SAFETY: guaranteed by the caller; each loop copies exactly `len` bytes per piece.
     unsafe {
         match len {
             0 => {}
-            1 => lanes.fixed::<1>(),
-            2 => lanes.fixed::<2>(),
-            4 => lanes.fixed::<4>(),
-            8 => lanes.fixed::<8>(),
-            12 => lanes.twice::<8>(len),
-            16 => lanes.fixed::<16>(),
-            24 => lanes.twice::<16>(len),
-            32 => lanes.fixed::<32>(),
-            48 => lanes.twice::<32>(len),
-            64 => lanes.fixed::<64>(),
-            3 => lanes.twice::<2>(len),
-            5..8 => lanes.twice::<4>(len),
-            9..16 => lanes.twice::<8>(len),
-            17..32 => lanes.twice::<16>(len),
-            33..64 => lanes.twice::<32>(len),
-            _ => lanes.any(len),
+            1 => pieces.fixed::<1>(),
+            2 => pieces.fixed::<2>(),
+            4 => pieces.fixed::<4>(),
+            8 => pieces.fixed::<8>(),
+            12 => pieces.twice::<8>(len),
+            16 => pieces.fixed::<16>(),
+            24 => pieces.twice::<16>(len),
+            32 => pieces.fixed::<32>(),
+            48 => pieces.twice::<32>(len),
+            64 => pieces.fixed::<64>(),
+            3 => pieces.twice::<2>(len),
+            5..8 => pieces.twice::<4>(len),
+            9..16 => pieces.twice::<8>(len),
+            17..32 => pieces.twice::<16>(len),
+            33..64 => pieces.twice::<32>(len),
+            _ => pieces.any(len),
         }
     }
 }

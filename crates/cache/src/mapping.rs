@@ -108,9 +108,9 @@ impl PoolMapping {
         if slot >= self.memory.geometry.slots {
             return Err(PinError::Stale);
         }
-        let seat = seat();
+        let first = first_word();
         for index in 0..LEDGER_WORDS {
-            let word = self.memory.pin_word(self.ledger, (seat + index) % LEDGER_WORDS);
+            let word = self.memory.pin_word(self.ledger, (first + index) % LEDGER_WORDS);
             if word.replace(0, u64::from(slot) + 1).is_ok() {
                 return Ok(Hold { memory: &self.memory, word, slot });
             }
@@ -120,13 +120,13 @@ impl PoolMapping {
 }
 
 /// The word at which this thread starts its search for a free one, so that threads rarely collide.
-fn seat() -> u32 {
+fn first_word() -> u32 {
     #[cfg(not(test))]
     {
         use std::sync::atomic::AtomicU32;
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        pario_runtime::thread_local!(static SEAT: u32 = NEXT.fetch_add(1, Ordering::Relaxed) % LEDGER_WORDS);
-        SEAT.with(|seat| *seat)
+        pario_runtime::thread_local!(static FIRST_WORD: u32 = NEXT.fetch_add(1, Ordering::Relaxed) % LEDGER_WORDS);
+        FIRST_WORD.with(|first| *first)
     }
     #[cfg(test)]
     0

@@ -72,7 +72,7 @@ impl Writer<'_> {
         }
     }
 
-    fn write_lane(&mut self, block: u64) {
+    fn write_slice(&mut self, block: u64) {
         let value = self.dice.roll(255) as u8 + 1;
         let at = self.me as u32 * SLICE;
         // Through the server, or by itself.
@@ -92,7 +92,7 @@ impl Writer<'_> {
         self.shared.insert(block, value);
     }
 
-    fn read_lane(&mut self, block: u64) {
+    fn read_slice(&mut self, block: u64) {
         let value = self.shared.get(&block).copied().unwrap_or(0);
         let at = self.me as u32 * SLICE;
         let right = self.with_block(SHARED, block, |guard| {
@@ -165,8 +165,8 @@ impl Writer<'_> {
         for _ in 0..ROUNDS {
             let block = self.dice.roll(BLOCKS);
             match self.dice.roll(20) {
-                0..8 => self.write_lane(block),
-                8..13 => self.read_lane(block),
+                0..8 => self.write_slice(block),
+                8..13 => self.read_slice(block),
                 13..16 => self.overwrite(block),
                 16..18 => self.read_own(block),
                 18 => self.sync_own(),
@@ -216,7 +216,7 @@ fn concurrent_clients_lose_no_write() {
                         dice: Dice(0x9e37_79b9 + me),
                     };
                     writer.run();
-                    (0..BLOCKS).for_each(|block| writer.read_lane(block));
+                    (0..BLOCKS).for_each(|block| writer.read_slice(block));
                     (writer.shared, writer.own)
                 })
             })

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The cells of one series.
 #[derive(Clone, Debug)]
 pub struct Board {
-    /// What was measured.
+    /// The series.
     pub series: Series,
     cells: BTreeMap<Bin, Cell>,
 }
@@ -29,7 +29,7 @@ pub struct BoardEntry {
     pub model: Model,
     /// In the order of [`Metric::ALL`].
     values: [f64; Metric::ALL.len()],
-    /// How often it was run.
+    /// The number of its runs.
     pub runs: usize,
 }
 

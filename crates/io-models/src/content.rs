@@ -1,5 +1,5 @@
-//! What is written: bytes that are a function of where they stand, so that whoever reads them back can tell a
-//! byte that is at the wrong place, of another file or of an earlier run.
+//! The written bytes: each is a function of its location, so that a reader detects a
+//! byte that is at the wrong offset, of another file or of an earlier run.
 //!
 //! One pseudo-random sequence of [`PERIOD`] bytes repeats without end; a file begins somewhere in it. Bytes to
 //! write are then a slice of a buffer that holds the sequence a bit more than once, and take no time to make. The

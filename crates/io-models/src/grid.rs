@@ -1,8 +1,8 @@
 //! All models up to a number of nodes and of processes per node, for one amount of data.
 //!
 //! Every model writes the same bytes in all, in equal shares that are whole stripes, so the amount has to be a
-//! multiple of a stripe for each process. One that is not is refused rather than rounded: whoever compares runs
-//! wants to know what was written.
+//! multiple of a stripe for each process. One that is not is refused rather than rounded, so that
+//! runs with the same settings write the same.
 
 use crate::model::Model;
 use pario_types::spell_size;
@@ -38,7 +38,7 @@ pub enum GridError {
     Uneven {
         /// The size.
         size: u64,
-        /// How many processes.
+        /// The number of processes.
         procs: u32,
         /// The stripe.
         stripe: u64,

@@ -2,7 +2,7 @@
 //! a file for each process or one file for all, and how fast they are.
 //!
 //! A [`Model`] says which process writes which part of which file; a [`ModelGrid`] has all of them up to a number of
-//! nodes and of processes per node. Whoever runs them brings a [`Measurement`] for each run. A [`Board`] sorts
+//! nodes and of processes per node. The caller runs them and provides a [`Measurement`] for each run. A [`Board`] sorts
 //! those into cells by (log2 of processes, log2 of processes per file) and reduces each cell to a value. The crate
 //! `reports` writes measurements as CSV and draws boards.
 //!

@@ -7,7 +7,7 @@ use crate::model::Bin;
 use crate::reduce::Reducer;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a program stands. Its numbers need not be powers of two.
+/// The point of a program. Its numbers need not be powers of two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
     /// Log2 of the processes.
@@ -16,7 +16,7 @@ pub struct Mark {
     pub per_file: f64,
 }
 
-/// What the models say about a mark.
+/// The comparison of a mark with the models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
     /// The measured cell nearest to it.
@@ -48,7 +48,7 @@ impl Mark {
         })
     }
 
-    /// How the best model near the mark compares with the best of all.
+    /// Compares the best model near the mark with the best of all.
     pub fn gap(&self, board: &Board, metric: Metric) -> Option<Gap> {
         let distance = |bin: Bin| {
             (f64::from(bin.procs) - self.procs).powi(2) + (f64::from(bin.per_file) - self.per_file).powi(2)

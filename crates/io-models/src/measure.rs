@@ -1,9 +1,9 @@
-//! What was measured: one run of one model.
+//! A measurement: one run of one model.
 
 use crate::model::Model;
 use serde::{Serialize, Serializer};
 
-/// What the processes did with the files.
+/// The operation of the processes on the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ModelOp {
     /// They wrote them.
@@ -15,18 +15,18 @@ pub enum ModelOp {
 /// Measurements that are comparable: of one place and one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Series {
-    /// Where the files were, as the user wrote it.
+    /// The directory of the files, as the user wrote it.
     pub target: String,
     /// By which interface: `posix` or `pario`.
     pub io: String,
-    /// What was done.
+    /// The operation.
     pub op: ModelOp,
 }
 
 /// One run of one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// Where, how and what.
+    /// The series.
     pub series: Series,
     /// The model.
     pub model: Model,
@@ -38,13 +38,13 @@ pub struct Measurement {
     pub open_seconds: f64,
     /// From the barrier before the first byte to the last process done.
     pub seconds: f64,
-    /// How large the models of its run became: the most nodes and the most processes per node.
+    /// The largest models of its run: the most nodes and the most processes per node.
     pub most: (u32, u32),
     /// Whether nodes were hosts; otherwise they were groups of processes of one host.
     pub real_nodes: bool,
 }
 
-/// What a picture shows of measurements.
+/// The value that a picture shows of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
     /// Bytes per second.

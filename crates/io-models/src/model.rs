@@ -32,14 +32,14 @@ pub struct Spot {
     pub core: u32,
 }
 
-/// What one process writes: contiguous bytes of one file.
+/// The bytes that one process writes: contiguous in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessShare {
     /// The number of the file, from 0.
     pub file: u32,
-    /// Where its bytes begin.
+    /// The offset of its bytes.
     pub offset: u64,
-    /// How many they are.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -57,37 +57,37 @@ impl Model {
         Model::from_logs(log(nodes)?, log(ppn)?, log(files_per_node)?, log(shared_nodes)?)
     }
 
-    /// How many nodes take part.
+    /// The number of nodes.
     pub fn nodes(self) -> u32 {
         1 << self.nodes
     }
 
-    /// How many processes of each node take part.
+    /// The number of processes of each node.
     pub fn ppn(self) -> u32 {
         1 << self.ppn
     }
 
-    /// How many files the processes of a node write.
+    /// The number of files that the processes of a node write.
     pub fn files_per_node(self) -> u32 {
         1 << self.files
     }
 
-    /// How many nodes write each file.
+    /// The number of nodes that write each file.
     pub fn shared_nodes(self) -> u32 {
         1 << self.shared
     }
 
-    /// How many processes take part.
+    /// The number of processes.
     pub fn procs(self) -> u32 {
         1 << (self.nodes + self.ppn)
     }
 
-    /// How many processes write each file.
+    /// The number of processes that write each file.
     pub fn procs_per_file(self) -> u32 {
         1 << (self.shared + self.ppn - self.files)
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub fn files(self) -> u32 {
         1 << (self.nodes - self.shared + self.files)
     }
@@ -117,7 +117,7 @@ impl Model {
         (spot.node << self.ppn) + spot.core
     }
 
-    /// What a process that takes part writes, of `size` bytes in all.
+    /// Returns the bytes that a process writes, of `size` bytes in all.
     pub fn share(self, spot: Spot, size: u64) -> ProcessShare {
         let per_file_here = self.ppn() / self.files_per_node();
         let file = spot.node / self.shared_nodes() * self.files_per_node() + spot.core / per_file_here;

@@ -1,6 +1,6 @@
 //! Many values of a cell become one.
 
-/// How.
+/// The reducer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reducer {
     /// The largest.
@@ -11,7 +11,7 @@ pub enum Reducer {
     Median,
     /// The coefficient of variation: the standard deviation (of all there are) divided by the mean.
     Variation,
-    /// How many there are.
+    /// The number of models.
     Count,
 }
 

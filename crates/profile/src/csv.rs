@@ -25,7 +25,7 @@ pub struct Csv<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
-    /// Where each of [`COLUMNS`] stands.
+    /// The position of each of [`COLUMNS`].
     places: [usize; 6],
     in_ns: bool,
     /// The first line, if it is not a heading.

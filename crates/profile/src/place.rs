@@ -1,4 +1,4 @@
-//! Where each chunk goes, by who uses it.
+//! The placement of each chunk, by its users.
 //!
 //! | users | of whom write | placement |
 //! |---|---|---|
@@ -17,7 +17,7 @@ use crate::profile::Profile;
 use crate::sweep::{ByteRun, Fetched, Swept, sweep};
 use pario_placement::{Chunk, GroupId, Placement, PlacementPlan, PlannedFile, ProcessGroup};
 
-/// How chunks are placed.
+/// The options of placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rule {
     /// The share, above one half, from which on a chunk of several users belongs to one of them.

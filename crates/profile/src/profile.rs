@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// Accesses that are kept: 32 bytes each, and as many again while they are swept.
 pub const MOST_ACCESSES: usize = 1 << 27;
 
-/// Who did an operation.
+/// The process that did an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TracedProcess {
     /// The process: its rank, or what the profile calls it.
     pub label: Arc<str>,
-    /// Where it ran; empty where that is not known.
+    /// Its node; empty where that is unknown.
     pub node: Arc<str>,
 }
 

@@ -11,14 +11,14 @@ use pario_placement::{
 };
 use std::collections::HashMap;
 
-/// Who uses a chunk, said so that it holds for any number of ranks.
+/// The users of a chunk, in a form that is valid for any number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Users {
     /// The rank whose turn it is.
     Own { writes: bool },
     /// This rank, whatever the turn; in a head only.
     One(ProcessId, bool),
-    /// All ranks, and of them so many write.
+    /// All ranks, of which so many write.
     All(Writers),
 }
 
@@ -155,7 +155,7 @@ fn deal(
     Ok(dealt)
 }
 
-/// How the chunks of a file are dealt out.
+/// The distribution of the chunks of a file.
 struct Turns {
     /// Chunks before the first turn.
     head: usize,
@@ -175,7 +175,7 @@ fn turns(plan: &PlacementPlan, file: &PlannedFile) -> Option<Turns> {
         let span = found.span / ranks as u64;
         return by_rank.then_some(Turns { head: found.head, count, span });
     }
-    // A single round. Where it begins is not known, but a turn belongs to somebody.
+    // A single round. Its start is unknown, but a turn belongs to one rank.
     let single = (0..=LONGEST_HEAD.min(chunks.len())).find_map(|head| {
         let body = &chunks[head..];
         let count = body.len() / ranks;
@@ -210,7 +210,7 @@ fn are_turns(plan: &PlacementPlan, round: &[Chunk], count: usize) -> bool {
     })
 }
 
-/// Who uses a chunk of a turn.
+/// The users of a chunk of a turn.
 fn in_turn(plan: &PlacementPlan, chunk: &Chunk, rank: u32) -> Option<Users> {
     let ProcessGroup { users, writers } = plan.group(chunk);
     let own = ProcessId(rank);
@@ -229,7 +229,7 @@ fn in_turn(plan: &PlacementPlan, chunk: &Chunk, rank: u32) -> Option<Users> {
     }
 }
 
-/// Who uses a chunk of a head.
+/// The users of a chunk of a head.
 fn in_head(plan: &PlacementPlan, chunk: &Chunk) -> Option<Users> {
     let ProcessGroup { users, writers } = plan.group(chunk);
     match (&users[..], &writers[..]) {

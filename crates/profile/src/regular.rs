@@ -9,7 +9,7 @@ use pario_placement::{Chunk, GroupId, Placement};
 /// Chunks before the first round: headers and the like.
 pub const LONGEST_HEAD: usize = 8;
 
-/// How a file repeats itself.
+/// The repetition of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounds {
     /// Chunks before the first round.
@@ -20,7 +20,7 @@ pub struct Rounds {
     pub span: u64,
 }
 
-/// What chunks are compared by; of the last one only the first two count.
+/// The properties by which chunks are compared; of the last one only the first two are used.
 type Symbol = (GroupId, Placement, u64, u64);
 
 /// The rounds of a file that has at least two of them, with the shortest head.

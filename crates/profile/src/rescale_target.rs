@@ -7,7 +7,7 @@ use pario_types::parse_size;
 /// A part of the user's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rescaling {
-    /// All files are so many times as long.
+    /// All files become so many times as long.
     Factor(Ratio),
     /// The longest file has so many bytes, and the others are in proportion.
     Size(u64),

@@ -61,7 +61,7 @@ impl ProfileSourceError {
     }
 }
 
-/// How a profile is stored.
+/// The format of a profile.
 enum Stored {
     Trace,
     Csv(BufReader<File>),
@@ -70,10 +70,10 @@ enum Stored {
     Plan(String),
 }
 
-/// What a source was, once it has been read.
+/// The properties of a source, once it has been read.
 #[derive(Debug, Default)]
 pub struct SourceFacts {
-    /// How the profile is incomplete, in lines.
+    /// The ways in which the profile is incomplete, in lines.
     pub complaints: Vec<String>,
     /// The job, if it is a trace of one.
     pub job: Option<String>,
@@ -95,7 +95,7 @@ impl ProfileSource {
         }
     }
 
-    /// All accesses; with `by_node` those of a node as one process's.
+    /// All accesses; with `by_node` those of a node count as one process's.
     pub fn profile(&self, by_node: bool) -> Result<(Profile, SourceFacts), ProfileSourceError> {
         let mut collector = Collector::new(by_node);
         let facts = self.each(|who, event| -> Result<(), ProfileSourceError> {
@@ -166,7 +166,7 @@ impl ProfileSource {
             who.push(TracedProcess { label: rank.to_string().into(), node: Arc::from(host.as_str()) });
         }
         while let Some((source, event)) = merged.next() {
-            // What agents and servers do for tasks is not done by the program a second time.
+            // Operations of agents and servers for tasks are not operations of the program a second time.
             if merged.sources[source].header().actor == Actor::Task {
                 see(&who[source], &event)?;
             }

@@ -18,9 +18,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 pub struct ByteRun {
     /// Its first byte.
     pub offset: u64,
-    /// How many there are.
+    /// The number of bytes.
     pub length: u64,
-    /// Who uses it: which of [`Swept::groups`].
+    /// The index of its users in [`Swept::groups`].
     pub group: u32,
     /// When it was first used.
     pub first: u64,
@@ -28,11 +28,11 @@ pub struct ByteRun {
     pub read: u64,
     /// Bytes of it that were written, again and again if so.
     pub written: u64,
-    /// How much its users use it, if that was asked for and it has several.
+    /// The weights of its users, if they were requested and it has several.
     pub weighed: Option<Weighed>,
 }
 
-/// How much each user of a run uses it, as far as it matters.
+/// The weights of the users of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighed {
     /// The process that uses it most.
@@ -41,18 +41,18 @@ pub struct Weighed {
     pub share: f64,
     /// Bytes that the others read and wrote.
     pub others: u64,
-    /// Where one process alone writes it: what the others read.
+    /// The reads of the others, if only one process writes it.
     pub fetched: Option<Fetched>,
 }
 
-/// What processes read that another one alone writes.
+/// Reads of bytes that only another process writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fetched {
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// What part of the accesses with which they read lies here: an access of n bytes has [`CALL`] / n in each.
+    /// The part of the reads that is in this run: an access of n bytes has [`CALL`] / n in each byte.
     pub reads: u128,
-    /// The same of those with which the other one wrote.
+    /// The same for the writes of the other process.
     pub writes: u128,
 }
 
@@ -115,7 +115,7 @@ impl Hasher for LowBits {
     }
 }
 
-/// What one process has open at the point.
+/// The accesses of one process that are open at the point.
 #[derive(Clone, Copy, Default)]
 struct Open {
     reads: u32,
@@ -138,7 +138,7 @@ struct Point {
     users: Vec<u32>,
     /// The exclusive or of the members' numbers.
     key: u128,
-    /// Where the sums below were last brought up to date.
+    /// The offset up to which the sums below are complete.
     at: u64,
     reads: u32,
     writes: u32,
@@ -154,7 +154,7 @@ struct Point {
 struct Weight {
     open: u64,
     begun: u64,
-    /// How many of `begun` began at `at`.
+    /// The number of `begun` that began at `at`.
     begun_at: u64,
     at: u64,
     bytes: u128,
@@ -391,7 +391,7 @@ impl Point {
         for &process in &group.users {
             let weight = &mut weights[process.0 as usize];
             weight.advance(self.at);
-            // What began at the point is not in the run that ends there.
+            // An access that begins at the point is not in the run that ends there.
             let count = weight.begun - weight.begun_at - weight.base.0;
             let bytes = weight.bytes - weight.base.1;
             accesses += count;
@@ -415,7 +415,7 @@ impl Point {
     }
 }
 
-/// A sum of bytes as it stands in a plan, where numbers end at 2^63 - 1.
+/// A sum of bytes in the range of a plan, where numbers end at 2^63 - 1.
 fn bytes(sum: u128) -> u64 {
     sum.min(i64::MAX as u128) as u64
 }

@@ -7,7 +7,7 @@ use pario_trace::{Pace, PointerKind, TraceEvent, TracedCall, TracedOp, TracedPie
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
 
-/// What a program does, and what it is told.
+/// A program's accesses, and the expected advice.
 struct Program {
     numbers: Numbers,
     collector: Collector,

@@ -217,7 +217,7 @@ fn what_is_not_read_is_refused_in_one_line() {
         none[48 + 16 * module + 8..][..8].fill(0);
     }
     assert!(matches!(read(&none), Err(Error::NoDxt)));
-    // zlib is said, but it is not.
+    // The header says zlib, but the data is not.
     assert!(matches!(
         read(&Foreigner { compression: 0, ..Foreigner::default() }.log()),
         Err(Error::Damaged(_))

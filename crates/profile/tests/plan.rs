@@ -246,7 +246,7 @@ proptest! {
             };
             let each = always.offset..always.end();
             let fetched: u64 = each.map(|at| accesses.iter().filter(|a| reads(at, a)).count() as u64).sum();
-            // What part of the accesses is here, in parts of which any access has a whole number.
+            // The part of the accesses here, in units of which any access has a whole number.
             let part = |access: &ProfiledAccess| {
                 let here = access.end.min(always.end()).saturating_sub(access.offset.max(always.offset));
                 if access.file() == number { here * (232_792_560 / (access.end - access.offset)) } else { 0 }
@@ -286,7 +286,7 @@ proptest! {
                 let share = |(count, part): &(u64, u64)| {
                     (*count as f64 / counts as f64).min(*part as f64 / bytes as f64)
                 };
-                // Two equal halves are nobody's dominance.
+                // Of two equal halves neither dominates.
                 let dominant = by_process.iter().find(|(_, weight)| share(weight) >= least.max(0.5 + 1e-9));
                 match (dominant, chunk.placement) {
                     (Some((&process, weight)), placement) => {

@@ -1,4 +1,4 @@
-//! What a plan becomes at another size is what a profile at that size gives.
+//! A rescaled plan equals the plan from a profile at that size.
 
 use pario_placement::{PlacementPlan, PlanSummary, PlannedProcess};
 use pario_profile::rescale::{Ratio, RescaleError, RescaleTarget, Trend, between, rescale, shown};

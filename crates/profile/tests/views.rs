@@ -60,7 +60,7 @@ fn what_is_not_known_or_damaged_is_refused() {
     assert!(matches!(damaged, Err(Error::View { .. })), "{damaged:?}");
     let beyond = collector.add(&who(), &write(view(Pattern::block(1).to_bytes(), u64::MAX - 20), 10, 10));
     assert!(matches!(beyond, Err(Error::View { .. })), "{beyond:?}");
-    // What moved nothing says nothing.
+    // An operation that moved nothing is ignored.
     collector.add(&who(), &write(TracedPieces::Unsaid, 10, 0)).expect("passed over");
     assert!(matches!(collector.finish(), Err(Error::Empty)));
 }

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn private_memory_and_a_closed_door_have_no_ticket() {
+    fn private_and_unshared_memory_has_no_handle() {
         let mut one = Segment::create(4096).unwrap();
         one.stop_sharing();
         assert!(one.handle().is_err());
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_there_until_the_door_is_closed() {
+    fn a_name_exists_until_sharing_stops() {
         let id = u64::from(std::process::id()) << 20 | 77;
         let mut one = Segment::create_named(8192, id).unwrap();
         assert!(Segment::create_named(8192, id).is_err(), "never somebody else's");

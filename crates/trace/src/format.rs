@@ -120,12 +120,12 @@ pub(crate) const LONGEST_PART: usize = 32 << 10;
 pub(crate) const LONGEST_NAME: usize = 4096;
 const LONGEST_TEXT: usize = 255;
 
-/// Whose trace a file is.
+/// The header of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// Who recorded.
+    /// The actor that recorded.
     pub actor: Actor,
-    /// What was recorded.
+    /// The recorded operations.
     pub mode: TraceMode,
     /// The rank in the world.
     pub rank: u32,

@@ -317,7 +317,7 @@ proptest! {
 
     /// Plain operations of one thread and others between them: all come back, in order, with their times.
     #[test]
-    fn lane_and_list_are_one_order(all in prop::collection::vec((0u8..8, 0u64..4, 1u64..20_000_000, any::<bool>()), 1..1500), clock in prop::bool::ANY) {
+    fn thread_buffer_and_list_are_merged_in_order(all in prop::collection::vec((0u8..8, 0u64..4, 1u64..20_000_000, any::<bool>()), 1..1500), clock in prop::bool::ANY) {
         let setup = setup("order", if clock { "all" } else { "all,clock=system" });
         let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
         let file = recorder.file("a");

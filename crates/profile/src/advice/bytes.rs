@@ -8,13 +8,13 @@ use crate::sweep::sweep;
 pub struct Overlap {
     /// Bytes that any process used.
     pub used: u64,
-    /// Those that several processes used.
+    /// The bytes that several processes used.
     pub shared: u64,
     /// Bytes read, again and again if so.
     pub read: u64,
-    /// The same, but what a process reads again counts once for it.
+    /// The same, but repeated reads of one process count once.
     pub read_once_each: u64,
-    /// The same, but what any process reads again counts once.
+    /// The same, but repeated reads of any process count once.
     pub read_once: u64,
 }
 

@@ -14,7 +14,7 @@ pub use rules::{Hinted, ProfileFacts, advise};
 
 use std::fmt;
 
-/// How much there is to gain.
+/// The possible gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Little.
@@ -25,7 +25,7 @@ pub enum Severity {
     High,
 }
 
-/// What a piece of advice is about.
+/// The topic of a piece of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic {
     /// Many small accesses.
@@ -34,7 +34,7 @@ pub enum Topic {
     Misaligned,
     /// Accesses in no order.
     Random,
-    /// The same bytes again and again.
+    /// Repeated accesses to the same bytes.
     Redundant,
     /// Some processes move much more than others.
     Imbalanced,
@@ -51,17 +51,17 @@ pub enum Topic {
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
-    /// How much there is to gain.
+    /// The possible gain.
     pub severity: Severity,
     /// The file, if it is about one.
     pub file: Option<String>,
     /// The numbers that show it.
     pub evidence: String,
-    /// What to do.
+    /// The recommendation.
     pub remedy: String,
-    /// What Pario does about it by itself.
+    /// Pario's own measures against it.
     pub pario: String,
 }
 

@@ -1,4 +1,4 @@
-//! What each process did with each file, in numbers, counted as operations come.
+//! The operations of each process on each file, in numbers, counted as operations arrive.
 
 use crate::TracedProcess;
 use crate::interned::Interned;
@@ -21,7 +21,7 @@ pub struct Numbers {
     pub files: Vec<FileNumbers>,
 }
 
-/// What was done with a file.
+/// The numbers of one file.
 #[derive(Debug)]
 pub struct FileNumbers {
     /// Its name.
@@ -30,7 +30,7 @@ pub struct FileNumbers {
     pub tallies: Vec<AccessTally>,
 }
 
-/// What one process did with one file.
+/// The numbers of one process on one file.
 #[derive(Clone, Debug, Default)]
 pub struct AccessTally {
     /// Its reads.
@@ -41,7 +41,7 @@ pub struct AccessTally {
     pub views: u64,
     /// Independent accesses after the first.
     pub moves: u64,
-    /// Those that neither go on where the one before ended nor are as far from it as that one from its own.
+    /// The accesses that are neither sequential nor continue a constant stride.
     pub irregular: u64,
     /// First byte and one past the last byte of all accesses.
     pub extent: Option<(u64, u64)>,

@@ -10,7 +10,7 @@ const MANY: u64 = 64;
 /// So few bytes are not worth a word.
 const MUCH: u64 = 1 << 20;
 
-/// All that rules look at.
+/// The input of all rules.
 #[derive(Debug)]
 pub struct ProfileFacts<'a> {
     /// The counts.
@@ -38,7 +38,7 @@ pub struct Hinted {
     pub refused: Vec<String>,
 }
 
-/// All advice, the gravest first.
+/// All advice, the most severe first.
 pub fn advise(seen: &ProfileFacts) -> Vec<Advice> {
     let mut all = Vec::new();
     for file in &seen.numbers.files {

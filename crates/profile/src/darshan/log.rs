@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 /// Longer names are no paths.
 const LONGEST_NAME: u64 = 64 << 10;
 
-/// What the header says of a module.
+/// The header's entry of a module.
 #[derive(Clone, Copy)]
 struct Module {
     at: u64,
@@ -118,7 +118,7 @@ fn region<'a, R: Read + Seek>(
     ))
 }
 
-/// So many bytes of a file; that it ends before is an error.
+/// Reads so many bytes of a file; an earlier end is an error.
 struct Part<'a, R> {
     input: &'a mut R,
     left: u64,

@@ -24,7 +24,7 @@ pub(super) fn read(input: impl BufRead) -> Result<Accesses, Error> {
     Ok(accesses.with(segments))
 }
 
-/// What the lines before a table say.
+/// The content of the lines before a table.
 #[derive(Default)]
 struct Section {
     file: String,

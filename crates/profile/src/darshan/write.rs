@@ -132,7 +132,7 @@ impl Log {
     /// The head of the record of these segments, which are of one file and rank.
     fn record(&self, segments: &[Segment]) -> Vec<u8> {
         let Segment { file, rank, .. } = segments[0];
-        // Where labels are no ranks, their numbers in the order of their coming are.
+        // If labels are no ranks, their numbers in order of appearance are used.
         let labels = self.labels.strings();
         let are_ranks = labels.iter().all(|label| label.parse::<u32>().is_ok());
         let label = labels[rank as usize].parse::<u32>().ok().filter(|_| are_ranks).unwrap_or(rank);

@@ -4,7 +4,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, BufRead, Read, Write};
 
-/// What is in streams that follow each other.
+/// Decompresses consecutive streams.
 pub struct Unpacked<R> {
     input: R,
     state: Decompress,
@@ -124,7 +124,7 @@ mod tests {
         encoder.finish().expect("memory takes it")
     }
 
-    /// What is in a zlib stream of stored blocks, everything checked.
+    /// Decodes a zlib stream of stored blocks; everything is checked.
     fn unpacked(stream: &[u8]) -> Vec<u8> {
         assert_eq!(
             u16::from_be_bytes([stream[0], stream[1]]) % 31,
