@@ -1,15 +1,17 @@
 //! What can be wrong with a profile.
 
 use crate::darshan::Foreign;
+use crate::profile::MOST_ACCESSES;
 use pario_types::ErrorKind;
-use std::fmt;
 
 /// What is wrong with a profile.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
-    Unreadable(std::io::Error),
+    #[error("cannot be read: {0}")]
+    Unreadable(#[source] std::io::Error),
     /// A line of a table is not as it should be.
+    #[error("line {number}: {why}")]
     Line {
         /// Which, from 1.
         number: u64,
@@ -17,8 +19,12 @@ pub enum Error {
         why: String,
     },
     /// A table without the columns that are needed.
+    #[error("there is no column {0}; a profile has the columns process,file,offset,length,op,time")]
     Columns(String),
     /// An access with gaps of which the trace does not say which bytes it was on.
+    #[error(
+        "process {process} accesses {file} with gaps, and the trace does not say which bytes; record it again with PARIO_TRACE=all"
+    )]
     Unsaid {
         /// The file.
         file: String,
@@ -26,6 +32,7 @@ pub enum Error {
         process: String,
     },
     /// A view in the trace is damaged.
+    #[error("a view of {file} in the trace is damaged: {why}")]
     View {
         /// The file.
         file: String,
@@ -33,14 +40,24 @@ pub enum Error {
         why: String,
     },
     /// A log of Darshan's that is not read.
-    Foreign(Foreign),
+    #[error(
+        "it is a log of Darshan's {0}, which is not read; 'darshan-dxt-parser LOG > dxt.txt' makes a profile of it"
+    )]
+    Foreign(#[source] Foreign),
     /// A log of Darshan's is damaged.
+    #[error("the log is damaged: {0}")]
     Damaged(&'static str),
     /// A log of Darshan's without extended tracing.
+    #[error(
+        "the log does not have single accesses; record it with DXT_ENABLE_IO_TRACE=1, or from Darshan 3.4 on with \
+         DARSHAN_MOD_ENABLE=DXT_POSIX,DXT_MPIIO"
+    )]
     NoDxt,
     /// More accesses than can be kept in memory.
+    #[error("more than {MOST_ACCESSES} accesses; record a shorter run, or fewer of its steps")]
     TooMany,
     /// There is no read or write in it.
+    #[error("there is no read or write in it that moved a byte")]
     Empty,
 }
 
@@ -59,45 +76,3 @@ impl Error {
         }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Unreadable(e) => write!(f, "cannot be read: {e}"),
-            Error::Line { number, why } => write!(f, "line {number}: {why}"),
-            Error::Columns(missing) => write!(
-                f,
-                "there is no column {missing}; a profile has the columns process,file,offset,length,op,time"
-            ),
-            Error::Unsaid { file, process } => write!(
-                f,
-                "process {process} accesses {file} with gaps, and the trace does not say which bytes; record it again \
-                 with PARIO_TRACE=all"
-            ),
-            Error::View { file, why } => write!(f, "a view of {file} in the trace is damaged: {why}"),
-            Error::Foreign(foreign) => {
-                write!(f, "it is a log of Darshan's ")?;
-                match foreign {
-                    Foreign::Version(version) => write!(f, "with version {version:?}")?,
-                    Foreign::BigEndian => f.write_str("from a big-endian machine")?,
-                    Foreign::Compression(1) => f.write_str("that bzip2 compresses")?,
-                    Foreign::Compression(other) => write!(f, "with compression {other}")?,
-                }
-                f.write_str(", which is not read; 'darshan-dxt-parser LOG > dxt.txt' makes a profile of it")
-            }
-            Error::Damaged(what) => write!(f, "the log is damaged: {what}"),
-            Error::NoDxt => f.write_str(
-                "the log does not have single accesses; record it with DXT_ENABLE_IO_TRACE=1, or from Darshan 3.4 on \
-                 with DARSHAN_MOD_ENABLE=DXT_POSIX,DXT_MPIIO",
-            ),
-            Error::TooMany => write!(
-                f,
-                "more than {} accesses; record a shorter run, or fewer of its steps",
-                crate::profile::MOST_ACCESSES
-            ),
-            Error::Empty => f.write_str("there is no read or write in it that moved a byte"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

@@ -12,7 +12,6 @@ use crate::ranks;
 use crate::regular::{Rounds, rounds};
 use pario_placement::{Chunk, Placement, PlacementPlan, PlannedFile};
 use std::collections::BTreeMap;
-use std::fmt;
 
 pub use crate::rescale_target::Rescaling;
 
@@ -44,23 +43,40 @@ pub struct RescaleTarget {
 }
 
 /// Why a plan is not rescaled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RescaleError {
     /// A file shows neither rounds nor equal parts.
+    #[error(
+        "the chunks of {0} neither come again round by round nor are equal parts of the processes, so that they do not show how \
+         they grow; {SAMPLE}, or profile at the size that is wanted"
+    )]
     Irregular(String),
     /// One file shows one trend, another file the other.
+    #[error("{0} grows by one trend and {1} by the other; profile at the size that is wanted")]
     Disagree(String, String),
     /// No file shows a trend.
+    #[error("no file has two chunks, so that nothing shows how they grow; {SAMPLE}")]
     Nothing,
     /// Neither trend makes the second profile's chunks of this file from the first one's.
+    #[error(
+        "the chunks of {0} in one profile become those in the other neither by more nor by larger chunks; profile at the size \
+         that is wanted"
+    )]
     NoTrend(String),
     /// Both profiles are of the same size.
+    #[error("the two profiles have the same chunks, so that they do not show how they grow")]
     SameSize,
     /// This file would end within its head, or a chunk would vanish.
+    #[error("so little would be left of {0} that its chunks vanish")]
     TooSmall(String),
     /// So large that its plan cannot be held.
+    #[error("{0} would have more than {MOST_CHUNKS} chunks, or end beyond the largest file")]
     TooLarge(String),
     /// A process does not use its chunks of a file round by round.
+    #[error(
+        "process {process} does not use its chunks of {file} round by round, so that the order of further ones is not known; \
+         profile at the size that is wanted"
+    )]
     OutOfOrder {
         /// The file.
         file: String,
@@ -68,10 +84,18 @@ pub enum RescaleError {
         process: String,
     },
     /// The processes are not called by ranks.
+    #[error("the processes of the profile are not called 0, 1, 2 …, so that other ranks cannot be named")]
     NotRanks,
     /// The chunks of this file are not dealt out rank by rank.
+    #[error(
+        "the chunks of {0} are not dealt out to the ranks in their order, alike for each, so that those of other ranks are not \
+         known; profile with the number of ranks that is wanted"
+    )]
     NotByRank(String),
 }
+
+/// The advice where one profile is not enough.
+const SAMPLE: &str = "profile a run of another size and name it with --sample";
 
 impl Ratio {
     /// Nothing changes.
@@ -316,54 +340,3 @@ fn has_equal_parts(file: &PlannedFile) -> bool {
     let first = parts.values().next();
     parts.len() > 1 && parts.values().all(|part| Some(part) == first)
 }
-
-impl fmt::Display for RescaleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SAMPLE: &str = "profile a run of another size and name it with --sample";
-        match self {
-            RescaleError::Irregular(file) => write!(
-                f,
-                "the chunks of {file} neither come again round by round nor are equal parts of the processes, so that \
-                 they do not show how they grow; {SAMPLE}, or profile at the size that is wanted"
-            ),
-            RescaleError::Disagree(one, other) => {
-                write!(
-                    f,
-                    "{one} grows by one trend and {other} by the other; profile at the size that is wanted"
-                )
-            }
-            RescaleError::Nothing => {
-                write!(f, "no file has two chunks, so that nothing shows how they grow; {SAMPLE}")
-            }
-            RescaleError::NoTrend(file) => write!(
-                f,
-                "the chunks of {file} in one profile become those in the other neither by more nor by larger chunks; \
-                 profile at the size that is wanted"
-            ),
-            RescaleError::SameSize => {
-                f.write_str("the two profiles have the same chunks, so that they do not show how they grow")
-            }
-            RescaleError::TooSmall(file) => {
-                write!(f, "so little would be left of {file} that its chunks vanish")
-            }
-            RescaleError::TooLarge(file) => {
-                write!(f, "{file} would have more than {MOST_CHUNKS} chunks, or end beyond the largest file")
-            }
-            RescaleError::OutOfOrder { file, process } => write!(
-                f,
-                "process {process} does not use its chunks of {file} round by round, so that the order of further ones \
-                 is not known; profile at the size that is wanted"
-            ),
-            RescaleError::NotRanks => f.write_str(
-                "the processes of the profile are not called 0, 1, 2 …, so that other ranks cannot be named",
-            ),
-            RescaleError::NotByRank(file) => write!(
-                f,
-                "the chunks of {file} are not dealt out to the ranks in their order, alike for each, so that those of \
-                 other ranks are not known; profile with the number of ranks that is wanted"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RescaleError {}

@@ -8,6 +8,13 @@ use std::collections::BTreeSet;
 
 /// A planned model as JSON.
 pub fn planned_model(model: Model, grid: &ModelGrid) -> Value {
+    let mut object = model_object(model);
+    object["bytes_per_proc"] = json!(grid.size() / u64::from(model.procs()));
+    object["common_name"] = json!(model.common_name());
+    object
+}
+
+fn model_object(model: Model) -> Value {
     json!({
         "nodes": model.nodes(),
         "ppn": model.ppn(),
@@ -16,9 +23,21 @@ pub fn planned_model(model: Model, grid: &ModelGrid) -> Value {
         "procs": model.procs(),
         "procs_per_file": model.procs_per_file(),
         "files": model.files(),
-        "bytes_per_proc": grid.size() / u64::from(model.procs()),
-        "common_name": model.common_name(),
     })
+}
+
+fn measurement_object(one: &Measurement) -> Value {
+    let mut object = model_object(one.model);
+    object["series"] = json!(one.series);
+    object["repetition"] = json!(one.repetition);
+    object["size"] = json!(one.size);
+    object["nodes_are"] = json!(if one.real_nodes { "hosts" } else { "virtual" });
+    object["open_seconds"] = json!(one.open_seconds);
+    object["seconds"] = json!(one.seconds);
+    object["throughput"] = json!(one.value(Metric::Throughput));
+    object["efficiency"] = json!(one.value(Metric::Efficiency));
+    object["per_node"] = json!(one.value(Metric::PerNode));
+    object
 }
 
 /// All planned models as a table.
@@ -147,30 +166,7 @@ pub fn measurements_object(
 ) -> Value {
     let notes = measurement_notes(measurements, planned);
     let planned = planned.unwrap_or(measurements.len());
-    let rows: Vec<Value> = measurements
-        .iter()
-        .map(|one| {
-            let model = one.model;
-            json!({
-                "series": one.series,
-                "repetition": one.repetition,
-                "nodes": model.nodes(),
-                "ppn": model.ppn(),
-                "files_per_node": model.files_per_node(),
-                "shared_nodes": model.shared_nodes(),
-                "procs": model.procs(),
-                "procs_per_file": model.procs_per_file(),
-                "files": model.files(),
-                "size": one.size,
-                "nodes_are": if one.real_nodes { "hosts" } else { "virtual" },
-                "open_seconds": one.open_seconds,
-                "seconds": one.seconds,
-                "throughput": one.value(Metric::Throughput),
-                "efficiency": one.value(Metric::Efficiency),
-                "per_node": one.value(Metric::PerNode),
-            })
-        })
-        .collect();
+    let rows: Vec<Value> = measurements.iter().map(measurement_object).collect();
     let boards: Vec<Value> = boards.iter().map(in_json).collect();
     json!({
         "version": 1,

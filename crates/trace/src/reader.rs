@@ -24,13 +24,19 @@ pub fn read(path: &Path) -> Result<TraceReader<BufReader<File>>, TraceReadError>
 }
 
 /// The reason why a file has no readable trace.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TraceReadError {
     /// It cannot be read.
-    Unreadable(PathBuf, io::Error),
+    #[error("{path} cannot be read: {1}", path = .0.display())]
+    Unreadable(PathBuf, #[source] io::Error),
     /// It is no trace file.
+    #[error("{} is not a trace file of Pario", .0.display())]
     NotATrace(PathBuf),
     /// It was written by another version of Pario.
+    #[error(
+        "{path} has version {1} of the trace format; this program reads up to version {VERSION}",
+        path = .0.display()
+    )]
     Version(PathBuf, u32),
 }
 
@@ -43,22 +49,6 @@ impl TraceReadError {
         }
     }
 }
-
-impl fmt::Display for TraceReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TraceReadError::Unreadable(path, e) => write!(f, "{} cannot be read: {e}", path.display()),
-            TraceReadError::NotATrace(path) => write!(f, "{} is not a trace file of Pario", path.display()),
-            TraceReadError::Version(path, version) => write!(
-                f,
-                "{} has version {version} of the trace format; this program reads up to version {VERSION}",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TraceReadError {}
 
 /// The end of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -91,13 +91,16 @@ const ACCESS: usize = 32;
 const WITH_OFFSETS: u32 = 2;
 
 /// Why a log is not read, although it may be a good one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Foreign {
     /// It is of a version that is not known.
+    #[error("with version {0:?}")]
     Version(String),
     /// It was written on a big-endian machine.
+    #[error("from a big-endian machine")]
     BigEndian,
     /// It is compressed by other means than zlib.
+    #[error("{}", if *.0 == 1 { "that bzip2 compresses".to_owned() } else { format!("with compression {}", .0) })]
     Compression(u8),
 }
 
