@@ -63,7 +63,7 @@ pub enum Error {
     NoMailbox,
     /// A change by a process that was cut off because it did not yield its leases in time.
     #[error(
-        "this process did not give up in time what others wanted of its cache, and they have gone on without it"
+        "this process did not give up its leases in time, and other processes have accessed the bytes meanwhile"
     )]
     LeaseLost,
     /// More of something than a server keeps.

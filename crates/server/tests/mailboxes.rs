@@ -136,7 +136,7 @@ fn a_write_to_bytes_that_another_client_has_written_meanwhile_is_refused() {
 
 #[test]
 fn a_recall_that_was_sent_on_a_broken_connection_is_sent_again() {
-    let dir = Scratch::new("told");
+    let dir = Scratch::new("sent-again");
     let server = start(&dir.0, 0, 1, 32);
     let process = Process { address: &server.started().unix, number: 10 };
     let (mut mailbox, mut data) = process.begin();
@@ -149,10 +149,10 @@ fn a_recall_that_was_sent_on_a_broken_connection_is_sent_again() {
         let Reply::Recalled { recalls, .. } = next.ask(&poll) else { panic!() };
         // The mailbox has a new connection, so the end of the old one has no effect.
         drop(mailbox);
-        assert_eq!(data.write(0, FILE, 0, b"told"), Reply::Done);
+        assert_eq!(data.write(0, FILE, 0, b"sent"), Reply::Done);
         let gone = Request::Yield { number: recalls[0].number, gone: recalls[0].range };
         assert_eq!(next.ask(&gone), Reply::Done);
-        assert_eq!(reader.join().unwrap(), b"told");
+        assert_eq!(reader.join().unwrap(), b"sent");
     });
     server.shut_down().unwrap();
 }

@@ -133,7 +133,7 @@ impl LeaseLog {
         let worse =
             if removed.is_err() { "; it cannot be removed either: do not restart this server" } else { "" };
         self.error = Some(format!(
-            "who has leased what cannot be noted in {path}: {error}; after a restart of this server programs lose what \
+            "leases cannot be recorded in {path}: {error}; after a restart of this server programs lose what \
              they have not stored{worse}"
         ));
     }
@@ -256,7 +256,7 @@ mod tests {
         // A descriptor that is open for reading only.
         log.file = Some(File::open(directory.join(NAME)).unwrap());
         log.add(&[connected(2)], Vec::new);
-        assert!(log.error().is_some_and(|line| line.contains("cannot be noted") && !line.contains('\n')));
+        assert!(log.error().is_some_and(|line| line.contains("cannot be recorded") && !line.contains('\n')));
         assert_eq!(LeaseLog::read(&directory, 7), None);
         log.add(&[connected(3)], Vec::new);
         log.save_for_successor(&directory, &[connected(3)]);

@@ -109,7 +109,7 @@ fn a_successor_waits_for_mailboxes_that_were_connected() {
 /// lock.
 #[test]
 fn regression_a_lock_is_asked_again_only_after_it_has_answered() {
-    let lease = |who, units, more| Op::Lease { who, units, more };
+    let lease = |pid, units, more| Op::Lease { pid, units, more };
     let access = |units, more| Op::Access { by: None, units, more };
     let ops = [
         access(2..4, 5..8),

@@ -39,7 +39,7 @@ pub(super) enum Op {
         team: u8,
     },
     Lease {
-        who: usize,
+        pid: usize,
         units: std::ops::Range<u64>,
         more: std::ops::Range<u64>,
     },
@@ -50,10 +50,10 @@ pub(super) enum Op {
         which: usize,
     },
     Poll {
-        who: usize,
+        pid: usize,
     },
     Yield {
-        who: usize,
+        pid: usize,
         which: usize,
         down: u64,
         up: u64,
@@ -63,15 +63,15 @@ pub(super) enum Op {
     },
     /// The process ends.
     Leave {
-        who: usize,
+        pid: usize,
     },
     /// The connections of the process end.
     Disconnect {
-        who: usize,
+        pid: usize,
     },
     /// The process connects again, if it has no connection.
     Reconnect {
-        who: usize,
+        pid: usize,
     },
     /// The server is killed and started again.
     Restart,
@@ -96,16 +96,16 @@ fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => (0u8..3).prop_map(|team| Op::Connect { team }),
         8 => (which, some_units(), some_units())
-            .prop_map(|(who, units, more)| Op::Lease { who, units, more }),
+            .prop_map(|(pid, units, more)| Op::Lease { pid, units, more }),
         8 => which.prop_map(|which| Op::Continue { which }),
         1 => which.prop_map(|which| Op::AbandonLease { which }),
-        6 => which.prop_map(|who| Op::Poll { who }),
+        6 => which.prop_map(|pid| Op::Poll { pid }),
         8 => (which, which, 0u64..4, 0u64..12)
-            .prop_map(|(who, which, down, up)| Op::Yield { who, which, down, up }),
+            .prop_map(|(pid, which, down, up)| Op::Yield { pid, which, down, up }),
         1 => (0u8..3).prop_map(|team| Op::Release { team }),
-        1 => which.prop_map(|who| Op::Leave { who }),
-        2 => which.prop_map(|who| Op::Disconnect { who }),
-        4 => which.prop_map(|who| Op::Reconnect { who }),
+        1 => which.prop_map(|pid| Op::Leave { pid }),
+        2 => which.prop_map(|pid| Op::Disconnect { pid }),
+        4 => which.prop_map(|pid| Op::Reconnect { pid }),
         1 => Just(Op::Restart),
         6 => (proptest::option::of(which), some_units(), some_units())
             .prop_map(|(by, units, more)| Op::Access { by, units, more }),
@@ -161,7 +161,7 @@ impl Simulation {
         }
     }
 
-    fn who(&self, which: usize) -> Option<u64> {
+    fn pid(&self, which: usize) -> Option<u64> {
         self.processes.keys().nth(which % self.processes.len().max(1)).copied()
     }
 
@@ -171,17 +171,17 @@ impl Simulation {
     }
 
     pub fn connect(&mut self, team: Team) -> u64 {
-        let (who, session) = (self.next_number(), self.next_number());
-        assert!(self.table.add_mailbox(session, ClientId(who.into()), team, true).unwrap());
+        let (pid, session) = (self.next_number(), self.next_number());
+        assert!(self.table.add_mailbox(session, ClientId(pid.into()), team, true).unwrap());
         let process = Process { team, session: Some(session), leased: BTreeSet::new(), recalls: Vec::new() };
-        self.processes.insert(who, process);
-        who
+        self.processes.insert(pid, process);
+        pid
     }
 
     /// Connects a process again; it keeps its leases if they are still valid.
-    pub fn reconnect(&mut self, who: u64) {
-        let (session, client) = (self.next_number(), ClientId(who.into()));
-        let process = self.processes.get_mut(&who).expect("alive");
+    pub fn reconnect(&mut self, pid: u64) {
+        let (session, client) = (self.next_number(), ClientId(pid.into()));
+        let process = self.processes.get_mut(&pid).expect("alive");
         if process.session.is_some() {
             return;
         }
@@ -198,10 +198,10 @@ impl Simulation {
         process.session = Some(session);
     }
 
-    pub fn lease(&mut self, who: u64, extents: Vec<LockExtent>) {
-        let Some(session) = self.processes[&who].session else { return };
-        let attempt = LeaseAttempt::new(session, self.processes[&who].team, FILE, extents);
-        self.pending.push(PendingLease { by: who, attempt, yielded: BTreeSet::new() });
+    pub fn lease(&mut self, pid: u64, extents: Vec<LockExtent>) {
+        let Some(session) = self.processes[&pid].session else { return };
+        let attempt = LeaseAttempt::new(session, self.processes[&pid].team, FILE, extents);
+        self.pending.push(PendingLease { by: pid, attempt, yielded: BTreeSet::new() });
         self.step(self.pending.len() - 1);
     }
 
@@ -247,15 +247,15 @@ impl Simulation {
         self.table.end_attempt(&over.attempt);
     }
 
-    pub fn poll(&mut self, who: u64) {
-        let Some(session) = self.processes[&who].session else { return };
+    pub fn poll(&mut self, pid: u64) {
+        let Some(session) = self.processes[&pid].session else { return };
         let recalls = self.table.next_recalls(session);
-        let process = self.processes.get_mut(&who).expect("alive");
+        let process = self.processes.get_mut(&pid).expect("alive");
         process.recalls.extend(recalls.into_iter().map(|(number, _, extent)| (number, extent)));
     }
 
-    pub fn answer(&mut self, who: u64, which: usize, down: u64, up: u64) {
-        let process = self.processes.get_mut(&who).expect("alive");
+    pub fn answer(&mut self, pid: u64, which: usize, down: u64, up: u64) {
+        let process = self.processes.get_mut(&pid).expect("alive");
         let Some(session) = process.session.filter(|_| !process.recalls.is_empty()) else { return };
         let (number, wanted) = process.recalls.remove(which % process.recalls.len());
         let start = wanted.start().saturating_sub(down);
@@ -263,25 +263,25 @@ impl Simulation {
         let whole = |unit: &u64| gone.start() <= unit * UNIT && (unit + 1) * UNIT <= gone.end();
         let gone_units: BTreeSet<u64> = (0..UNITS).filter(whole).collect();
         process.leased.retain(|unit| !gone_units.contains(unit));
-        for pending in self.pending.iter_mut().filter(|pending| pending.by == who) {
+        for pending in self.pending.iter_mut().filter(|pending| pending.by == pid) {
             pending.yielded.extend(&gone_units);
         }
         self.table.yielded(session, number, gone).expect("it covers what was wanted");
     }
 
-    fn leave(&mut self, who: u64) {
-        let Some(session) = self.processes[&who].session else { return };
+    fn leave(&mut self, pid: u64) {
+        let Some(session) = self.processes[&pid].session else { return };
         self.table.close_mailbox(session);
-        self.disconnect(who);
-        self.processes.remove(&who);
+        self.disconnect(pid);
+        self.processes.remove(&pid);
     }
 
-    pub fn disconnect(&mut self, who: u64) {
-        let process = self.processes.get_mut(&who).expect("alive");
+    pub fn disconnect(&mut self, pid: u64) {
+        let process = self.processes.get_mut(&pid).expect("alive");
         process.recalls.clear();
         let Some(session) = process.session.take() else { return };
-        self.table.client_left(session, ClientId(who.into()));
-        while let Some(which) = self.pending.iter().position(|pending| pending.by == who) {
+        self.table.client_left(session, ClientId(pid.into()));
+        while let Some(which) = self.pending.iter().position(|pending| pending.by == pid) {
             self.end_lease(which);
         }
         self.check_overdue();
@@ -291,13 +291,13 @@ impl Simulation {
     /// more.
     pub fn check_overdue(&mut self) {
         for one in self.table.cut_off() {
-            let is_one = |(who, _): &(&u64, &Process)| one.mailboxes.contains(&ClientId((**who).into()));
+            let is_one = |(pid, _): &(&u64, &Process)| one.mailboxes.contains(&ClientId((**pid).into()));
             let connected =
                 self.processes.iter().filter(is_one).filter(|(_, process)| process.session.is_some());
-            let (who, sessions): (Vec<u64>, BTreeSet<Option<u64>>) =
-                connected.map(|(who, process)| (*who, process.session)).unzip();
+            let (pid, sessions): (Vec<u64>, BTreeSet<Option<u64>>) =
+                connected.map(|(pid, process)| (*pid, process.session)).unzip();
             assert_eq!(one.sessions.iter().copied().map(Some).collect::<BTreeSet<_>>(), sessions);
-            who.into_iter().for_each(|who| self.disconnect(who));
+            pid.into_iter().for_each(|pid| self.disconnect(pid));
             self.check();
             for unit in one.leased.iter().flat_map(|(_, extent)| units(*extent)) {
                 self.known.remove(&unit);
@@ -353,9 +353,9 @@ impl Simulation {
                 self.connect(Team(team.into()));
             }
             Op::Connect { .. } => {}
-            Op::Lease { who, units, more } => {
-                if let Some(who) = self.who(who) {
-                    self.lease(who, disjoint(&units, &more));
+            Op::Lease { pid, units, more } => {
+                if let Some(pid) = self.pid(pid) {
+                    self.lease(pid, disjoint(&units, &more));
                 }
             }
             Op::Continue { which } if !self.pending.is_empty() => {
@@ -365,11 +365,11 @@ impl Simulation {
                 self.end_lease(which % self.pending.len());
             }
             Op::Continue { .. } | Op::AbandonLease { .. } => {}
-            Op::Poll { who } => {
-                self.who(who).into_iter().for_each(|who| self.poll(who));
+            Op::Poll { pid } => {
+                self.pid(pid).into_iter().for_each(|pid| self.poll(pid));
             }
-            Op::Yield { who, which, down, up } => {
-                self.who(who).into_iter().for_each(|who| self.answer(who, which, down, up));
+            Op::Yield { pid, which, down, up } => {
+                self.pid(pid).into_iter().for_each(|pid| self.answer(pid, which, down, up));
             }
             Op::Release { team } => {
                 let team = Team(team.into());
@@ -378,18 +378,18 @@ impl Simulation {
                 members.for_each(|process| process.leased.clear());
                 self.table.release(team, FILE);
             }
-            Op::Leave { who } => {
-                self.who(who).into_iter().for_each(|who| self.leave(who));
+            Op::Leave { pid } => {
+                self.pid(pid).into_iter().for_each(|pid| self.leave(pid));
             }
-            Op::Disconnect { who } => {
-                self.who(who).into_iter().for_each(|who| self.disconnect(who));
+            Op::Disconnect { pid } => {
+                self.pid(pid).into_iter().for_each(|pid| self.disconnect(pid));
             }
-            Op::Reconnect { who } => {
-                self.who(who).into_iter().for_each(|who| self.reconnect(who));
+            Op::Reconnect { pid } => {
+                self.pid(pid).into_iter().for_each(|pid| self.reconnect(pid));
             }
             Op::Restart => self.restart(),
             Op::Access { by, units, more } => {
-                let team = by.and_then(|by| self.who(by)).map(|who| self.processes[&who].team);
+                let team = by.and_then(|by| self.pid(by)).map(|pid| self.processes[&pid].team);
                 self.access(team, &disjoint(&units, &more));
             }
             Op::End { which } if !self.accesses.is_empty() => {
@@ -407,9 +407,9 @@ impl Simulation {
 
     fn check(&mut self) {
         let mut owners: BTreeMap<u64, Team> = BTreeMap::new();
-        for (who, process) in &self.processes {
+        for (pid, process) in &self.processes {
             // The server refuses changes of processes without a valid mailbox.
-            let is_good = self.table.mailboxes.is_valid(ClientId((*who).into()));
+            let is_good = self.table.mailboxes.is_valid(ClientId((*pid).into()));
             for unit in process.leased.iter().filter(|_| is_good) {
                 let owner = *owners.entry(*unit).or_insert(process.team);
                 assert_eq!(owner, process.team, "two teams have unit {unit}");
@@ -431,11 +431,11 @@ impl Simulation {
     pub fn complete_all(&mut self) {
         for _ in 0..100 {
             let processes: Vec<u64> = self.processes.keys().copied().collect();
-            for who in processes {
-                self.reconnect(who);
-                self.poll(who);
-                while !self.processes[&who].recalls.is_empty() {
-                    self.answer(who, 0, 0, 0);
+            for pid in processes {
+                self.reconnect(pid);
+                self.poll(pid);
+                while !self.processes[&pid].recalls.is_empty() {
+                    self.answer(pid, 0, 0, 0);
                     self.check();
                 }
             }
@@ -474,7 +474,7 @@ proptest! {
         }
         simulation.complete_all();
         let processes: Vec<u64> = simulation.processes.keys().copied().collect();
-        processes.into_iter().for_each(|who| simulation.leave(who));
+        processes.into_iter().for_each(|pid| simulation.leave(pid));
         prop_assert_eq!(simulation.table.status().teams, 0);
         prop_assert!(simulation.table.is_empty());
         // Every gate that was closed is open.
