@@ -1,6 +1,7 @@
 //! Errors of running a program, and their exit codes.
 
 use crate::{files, partition};
+use pario_launch::OnDemandError;
 use pario_launch::mpi_program::{ProgramError, quote};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,17 +30,12 @@ pub enum Error {
     /// Something was to be done with a file or directory that the run needs.
     #[error("cannot {0} {path}: {2}", path = .1.display())]
     Needed(&'static str, PathBuf, #[source] io::Error),
-    /// A path that cannot be part of a partition's description or of a variable.
-    #[error(
-        "{0:?} cannot be used with a partition: it is not UTF-8, or has control characters; choose another path"
-    )]
-    NoName(PathBuf),
     /// The plan cannot be used.
     #[error("{0}")]
     Plan(Box<files::Error>),
-    /// The options for a partition on demand make none.
+    /// There is no partition on demand.
     #[error(transparent)]
-    Description(pario_registry::Error),
+    OnDemand(#[from] OnDemandError),
     /// The partition did not come up.
     #[error(transparent)]
     Partition(Box<partition::Error>),
@@ -105,12 +101,12 @@ impl Error {
             | Error::Random(_)
             | Error::Signals(_)
             | Error::Needed(..)
-            | Error::NoName(_)
+            | Error::OnDemand(OnDemandError::Directory(..) | OnDemandError::NoName(_))
             | Error::Partition(_)
             | Error::Inputs(_)
             | Error::Results { .. }
             | Error::Down { .. } => 125,
-            Error::Description(_) | Error::TwoLaunchers(..) | Error::Plan(_) => 2,
+            Error::OnDemand(OnDemandError::Description(_)) | Error::TwoLaunchers(..) | Error::Plan(_) => 2,
         }
     }
 }

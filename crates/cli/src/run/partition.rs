@@ -1,8 +1,7 @@
 //! The options of a run for its partition, and the partition that they select.
 //!
 //! A *standing* partition is one of the registry; it is brought up if need be and left as it is. One *on demand* is
-//! made for this run alone, in a fresh directory that holds its servers' data, and removed afterwards. Its registry and
-//! its logs are not on that storage, which may fill up, but beside the servers' pools.
+//! made for this run alone and removed afterwards (`pario_launch::OnDemandPartition`).
 
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
@@ -10,13 +9,11 @@ use crate::files::placing;
 use crate::size_argument::size;
 use clap::{ArgGroup, Args};
 use pario_copy::GlobPattern;
-use pario_launch::run_base;
-use pario_registry::{Description, Resource};
+use pario_launch::{OnDemandPartition, OnDemandRequest, plain_path};
 use pario_types::format_size;
 use std::ffi::OsString;
-use std::io;
 use std::num::NonZeroU16;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 /// Which partition, and what goes into it and out of it.
 #[derive(Args, Default)]
@@ -90,12 +87,7 @@ pub enum Place {
     /// It exists, and stays.
     Standing,
     /// It is made for this run and removed after it.
-    OnDemand {
-        /// Its servers keep their data in this directory.
-        dir: PathBuf,
-        /// Its description.
-        description: Box<Description>,
-    },
+    OnDemand(Box<OnDemandPartition>),
 }
 
 /// Files to copy out of a partition.
@@ -109,26 +101,29 @@ pub struct Results {
     pub always: bool,
 }
 
-/// The name of partitions on demand, each in a registry of its own.
-const ON_DEMAND: &str = "run";
-
 impl Options {
     /// The run's partition, if it uses one. `fresh` is a word that nobody else has.
     pub fn job(&self, env: &Environment, fresh: &str) -> Result<Option<Job>, Error> {
         let (name, home, place) = match (&self.partition, self.servers) {
             (Some(name), _) => {
                 let home = env.home.as_deref().ok_or(crate::partition::Error::NoHome)?;
-                (name.clone(), plain(home)?, Place::Standing)
+                (name.clone(), plain_path(home)?, Place::Standing)
             }
-            (None, Some(servers)) => self.on_demand(servers, env, fresh)?,
+            (None, Some(servers)) => {
+                let storage = self.storage.as_deref().unwrap_or(&env.temporary);
+                let (cache, stripe_size) = (self.cache, self.stripe_size);
+                let request = OnDemandRequest { storage, servers, cache, stripe_size };
+                let made = OnDemandPartition::new(&request, fresh, &env.launch())?;
+                (OnDemandPartition::NAME.to_owned(), made.home.clone(), Place::OnDemand(Box::new(made)))
+            }
             (None, None) => return Ok(None),
         };
         for path in &self.inputs {
             path.metadata().map_err(Error::needed("read", path))?;
         }
         let mount = match self.mount.as_ref().or(env.mount.as_ref()) {
-            Some(named) => plain(named)?,
-            None => plain(&env.temporary)?.join(format!("pario-{fresh}")),
+            Some(named) => plain_path(named)?,
+            None => plain_path(&env.temporary)?.join(format!("pario-{fresh}")),
         };
         let results = self.to.as_ref().map(|to| {
             let (patterns, to) = (self.outputs.clone(), to.clone());
@@ -136,34 +131,6 @@ impl Options {
         });
         let (is_mounted, inputs, placing) = (!self.no_mount, self.inputs.clone(), self.placing.clone());
         Ok(Some(Job { name, home, mount, is_mounted, place, inputs, placing, results }))
-    }
-
-    fn on_demand(
-        &self,
-        servers: NonZeroU16,
-        env: &Environment,
-        fresh: &str,
-    ) -> Result<(String, PathBuf, Place), Error> {
-        let storage = self.storage.as_deref().unwrap_or(&env.temporary);
-        let found = storage.metadata().map_err(Error::needed("use as storage", storage))?;
-        if !found.is_dir() {
-            return Err(Error::needed("use as storage", storage)(io::ErrorKind::NotADirectory.into()));
-        }
-        let dir = plain(storage)?.join(format!("pario-run-{fresh}"));
-        let resource = |server| -> Option<Resource> {
-            let path = dir.join(format!("server-{server}"));
-            Resource::parse(path.to_str()?)
-        };
-        let resources: Option<Vec<_>> = (0..servers.get()).map(resource).collect();
-        let servers = resources.ok_or_else(|| Error::NoName(dir.clone()))?;
-        let usual = Description::parse("servers = ['/any']", Some(ON_DEMAND)).map_err(Error::Description)?;
-        let (mut structure, mut settings) = (usual.structure().clone(), usual.settings().clone());
-        structure.servers = servers;
-        structure.stripe_size = self.stripe_size.unwrap_or(structure.stripe_size);
-        settings.cache = self.cache.unwrap_or(settings.cache);
-        let description = Box::new(Description::new(structure, settings).map_err(Error::Description)?);
-        let home = plain(&run_base(env.run_base.as_deref()))?.join(format!("pario-home-{fresh}"));
-        Ok((ON_DEMAND.to_owned(), home, Place::OnDemand { dir, description }))
     }
 }
 
@@ -187,7 +154,8 @@ impl Job {
         let name = &self.name;
         let mut notes = vec![match &self.place {
             Place::Standing => format!("partition {name}, brought up if it is down"),
-            Place::OnDemand { dir, description } => {
+            Place::OnDemand(made) => {
+                let OnDemandPartition { dir, description, .. } = &**made;
                 let structure = description.structure();
                 let count = structure.servers.len();
                 format!(
@@ -221,28 +189,10 @@ impl Job {
             };
             notes.extend(patterns.iter().map(out));
         }
-        if let Place::OnDemand { .. } = self.place {
+        if let Place::OnDemand(_) = self.place {
             notes.push(format!("then: partition {} is removed", self.name));
         }
         notes
-    }
-}
-
-/// An absolute path without `.` and `..`, by its names alone; as text, because it becomes a variable or part of one.
-fn plain(path: &Path) -> Result<PathBuf, Error> {
-    let whole = std::path::absolute(path).map_err(Error::needed("use", path))?;
-    let mut plain = PathBuf::new();
-    for part in whole.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            part => plain.push(part),
-        }
-    }
-    match plain.to_str() {
-        Some(_) => Ok(plain),
-        None => Err(Error::NoName(plain)),
     }
 }
 
@@ -250,6 +200,8 @@ fn plain(path: &Path) -> Result<PathBuf, Error> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use pario_launch::run_base;
+    use std::path::Path;
 
     #[derive(Parser)]
     struct Run {
@@ -320,7 +272,8 @@ mod tests {
     #[test]
     fn a_partition_on_demand_has_its_data_in_one_directory() {
         let job = job("--servers 2 --storage / --cache 1M --stripe-size 64k app");
-        let Place::OnDemand { dir, description } = &job.place else { panic!() };
+        let Place::OnDemand(made) = &job.place else { panic!() };
+        let OnDemandPartition { dir, description, .. } = &**made;
         assert_eq!(dir, Path::new("/pario-run-f00"));
         let base = run_base(env().run_base.as_deref());
         assert_eq!(job.home, base.join("pario-home-f00"), "not where the storage may fill up");

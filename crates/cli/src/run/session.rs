@@ -16,8 +16,6 @@ use crate::partition::{self, up};
 use crate::{files, signal};
 use pario_launch::StopOptions;
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -73,10 +71,9 @@ fn is_interrupted() -> bool {
 fn bring_up(job: &Job, env: &Environment) -> Result<(), Error> {
     match &job.place {
         Place::Standing => Ok(up::known(&job.name, PATIENCE, env)?),
-        Place::OnDemand { dir, description } => {
-            let made = fs::DirBuilder::new().mode(0o700).create(dir);
-            made.map_err(Error::needed("make the directory", dir))?;
-            up::new((**description).clone(), PATIENCE, env).map_err(|error| {
+        Place::OnDemand(partition) => {
+            partition.create_directory()?;
+            up::new(partition.description.clone(), PATIENCE, env).map_err(|error| {
                 // Servers that did start have been stopped again, so this hardly fails.
                 if let Err(also) = take_down(job, env) {
                     eprintln!("pario: {also}");
@@ -136,7 +133,7 @@ fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Erro
     };
     let kept = match &job.place {
         Place::Standing => Kept::Standing,
-        Place::OnDemand { dir, .. } => Kept::OnDemand { home: job.home.clone(), dir: dir.clone() },
+        Place::OnDemand(made) => Kept::OnDemand { home: job.home.clone(), dir: made.dir.clone() },
     };
     Err(Error::Results { name: job.name.clone(), to: to.clone(), cause, kept })
 }
@@ -144,7 +141,7 @@ fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Erro
 /// Takes a partition on demand down, with all that there is of it. If not everything could be stored, its servers end all
 /// the same, and it is kept.
 fn take_down(job: &Job, env: &Environment) -> Result<(), Error> {
-    let Place::OnDemand { dir, .. } = &job.place else { return Ok(()) };
+    let Place::OnDemand(made) = &job.place else { return Ok(()) };
     let down = |options| -> Result<(), partition::Error> {
         let registry = partition::registry(env)?;
         match registry.get(&job.name) {
@@ -163,17 +160,7 @@ fn take_down(job: &Job, env: &Environment) -> Result<(), Error> {
                 cause
             }
         };
-        Error::Down { home: job.home.clone(), dir: dir.clone(), cause: Box::new(cause) }
+        Error::Down { home: job.home.clone(), dir: made.dir.clone(), cause: Box::new(cause) }
     })?;
-    remove(dir)?;
-    remove(&job.home)
-}
-
-fn remove(dir: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::needed("remove", dir)(error))
-        }
-        _ => Ok(()),
-    }
+    Ok(made.remove()?)
 }
