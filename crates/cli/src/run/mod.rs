@@ -1,7 +1,8 @@
 //! `pario run`: starts an MPI program under its own launcher with Pario's MPI-IO in front of the MPI library's.
 //!
 //! `pario_launch::mpi_program` finds out which MPI the program uses and which launcher belongs to it. Both with the preload
-//! make a command line (`plan`), which is printed or run. The run may have a partition (`partition`), which is there and filled before it and emptied after it (`session`).
+//! make a command line (`plan`), which is printed or run. The run may have a partition (`partition`), which is there and
+//! filled before it and emptied after it (`session`).
 
 mod error;
 mod partition;
