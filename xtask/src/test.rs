@@ -13,8 +13,12 @@ use crate::host::{MPICH, OPEN_MPI};
 use crate::place;
 use crate::program::{self, Outcome};
 use crate::setup;
+use crate::simulate;
 use crate::stages::Stages;
 use crate::tidy;
+
+/// Histories of the simulation in a full test.
+const HISTORIES: u32 = 300;
 
 /// Runs it all, or with `--quick` as the first argument a part of it; the other arguments go to `cargo nextest run`.
 pub fn run(arguments: &[String]) -> Outcome {
@@ -31,6 +35,7 @@ fn full(arguments: &[String]) -> Outcome {
     }
     tidy::cheap(&mut stages);
     stages.stage("doc tests", || program::run(program::cargo().args(["test", "--doc", "--workspace"])));
+    stages.stage("simulation", || simulate::run(&["--seeds".to_owned(), HISTORIES.to_string()]));
     stages.stage("tests", || tests(arguments));
     stages.finish()
 }

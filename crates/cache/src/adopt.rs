@@ -82,7 +82,7 @@ pub(crate) fn read_table(
             SlotPhase::Valid => {
                 table.index.entry(file).or_default().insert(block, slot);
                 memory.set_end(slot, memory.end(slot));
-                if seen & FLUSHING != 0 {
+                if seen & FLUSHING != 0 && !pario_runtime::is_planted("adopt-forgets-flushing") {
                     memory.state(slot).set(DIRTY);
                 }
                 // A block that is being truncated stays closed until that is resolved.

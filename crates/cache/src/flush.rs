@@ -126,6 +126,9 @@ impl Drop for BlockFlush {
         if !self.stored {
             self.inner.memory.make_dirty(self.slot);
         }
+        if self.stored && pario_runtime::is_planted("flush-forgets-concurrent-write") {
+            self.inner.memory.state(self.slot).clear(DIRTY);
+        }
         self.inner.memory.state(self.slot).clear(FLUSHING);
         let entry = table.entry_mut(self.slot);
         entry.flushing = false;

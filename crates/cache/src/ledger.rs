@@ -112,7 +112,8 @@ impl SlotTable {
             let Some(slot) = memory.pinned_slot(word) else { continue };
             let state = memory.state(slot).get();
             let same = generation_of(state) == self.entry(slot).generation;
-            if word & WRITING != 0 && same && state & VALID != 0 {
+            let is_forgotten = pario_runtime::is_planted("dead-writer-forgotten");
+            if word & WRITING != 0 && same && state & VALID != 0 && !is_forgotten {
                 memory.make_dirty(slot);
             }
         }

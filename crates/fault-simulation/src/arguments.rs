@@ -12,7 +12,9 @@ reads is compared with what may be there. A failing seed fails again in the same
   --seed X       the first seed [1]
   --log          run only that seed, and print its log
   --jobs N       histories at a time [processors]
-  --faults A,B…  only these: kill, stop, term, break, cut [all]
+  --faults A,B…  only these: kill, stop, term, break, cut, host [all]
+  --bug NAME     plant a bug, and expect to find it
+  --bugs         plant each bug in turn; a table of how soon each is found (--seconds for each [600])
 ";
 
 /// What to do.
@@ -24,13 +26,23 @@ pub struct Arguments {
     pub log: bool,
     pub jobs: usize,
     pub faults: Option<Vec<String>>,
+    pub bug: Option<String>,
+    pub bugs: bool,
 }
 
 /// Reads the command line; `None`: it asks for help.
 pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut arguments =
-        Arguments { seeds: 1000, seconds: u64::MAX, first: 1, log: false, jobs, faults: None };
+    let mut arguments = Arguments {
+        seeds: 1000,
+        seconds: u64::MAX,
+        first: 1,
+        log: false,
+        jobs,
+        faults: None,
+        bug: None,
+        bugs: false,
+    };
     while let Some(word) = words.next() {
         let mut number = || {
             let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
@@ -46,6 +58,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
                 let value = words.next().ok_or("--faults needs a list")?;
                 arguments.faults = Some(value.split(',').map(str::to_owned).collect());
             }
+            "--bug" => arguments.bug = Some(words.next().ok_or("--bug needs a name")?),
+            "--bugs" => arguments.bugs = true,
             "--help" | "-h" => return Ok(None),
             other => return Err(format!("unknown option `{other}`; --help lists all")),
         }

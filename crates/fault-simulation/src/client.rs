@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pario_client::{Error, File, OpenOptions, Options, Partition, Result, Target};
+use pario_client::{Error, File, OpenOptions, Options, Partition, Result, Target, TierFile, TierOptions};
 use pario_conformance::torture::history::{Call, CallOutcome, How, Op, content};
 use pario_runtime::simulation::scheduler;
 
@@ -18,13 +19,52 @@ pub const FLUSH_DEADLINE: Duration = Duration::from_secs(8);
 /// The calls of all clients of a history.
 pub type Calls = Rc<RefCell<Vec<Call>>>;
 
+/// An open file, and its blocks in the client's own memory.
+#[derive(Clone)]
+struct OpenFile {
+    file: File,
+    cached: Option<Arc<TierFile>>,
+}
+
+impl OpenFile {
+    fn write(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
+        match (&self.cached, pieces) {
+            (Some(cached), pieces) => cached.write_vectored_at(pieces),
+            (None, [(at, bytes)]) => self.file.write_at(bytes, *at),
+            (None, pieces) => self.file.write_vectored_at(pieces),
+        }
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> Result<usize> {
+        match &self.cached {
+            Some(cached) => cached.read_at(bytes, at),
+            None => self.file.read_at(bytes, at),
+        }
+    }
+
+    fn stage(&self) -> Result<()> {
+        self.cached.as_ref().map_or(Ok(()), |cached| cached.flush())
+    }
+
+    fn set_len(&self, size: u64) -> Result<()> {
+        self.stage()?;
+        self.cached.iter().for_each(|cached| cached.cut(size));
+        self.file.set_len(size)
+    }
+
+    fn close(self) -> Result<()> {
+        let staged = self.cached.and_then(Arc::into_inner).map_or(Ok(()), |cached| cached.close(false));
+        self.file.close().and(staged)
+    }
+}
+
 /// A client.
 pub struct Client {
     pub worker: u32,
     pub plan: Plan,
     pub target: Target,
     pub calls: Calls,
-    files: Vec<Option<File>>,
+    files: Vec<Option<OpenFile>>,
     random: fastrand::Rng,
     serials: u64,
 }
@@ -88,16 +128,23 @@ impl Client {
         let mut opened = None;
         self.call(Op::Open { file, how }, || match partition.open(&format!("/f{file}"), &options) {
             Ok(file) => {
-                opened = Some(file);
+                opened = Some(OpenFile { file, cached: None });
                 CallOutcome::Done
             }
             Err(error) => failed(&error),
         });
+        if let Some(open) =
+            opened.as_mut().filter(|_| self.plan.tier1 && self.worker % 2 == 1 && how != How::Read)
+        {
+            // A team of its own; if servers are away, the client does without.
+            let options = TierOptions { bytes: 64 << 10, ..TierOptions::default() };
+            open.cached = partition.tier1().open(&open.file, self.worker.into(), &options).ok().map(Arc::new);
+        }
         self.files[file] = opened;
         self.files[file].is_some()
     }
 
-    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&File) -> CallOutcome) {
+    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&OpenFile) -> CallOutcome) {
         if let Some(open) = self.files[file].clone() {
             self.call(op, || act(&open));
         }
@@ -111,7 +158,7 @@ impl Client {
 
     fn len(&mut self, file: usize) {
         self.with(file, Op::Len { file }, |open| {
-            open.len().map_or_else(|error| failed(&error), CallOutcome::Size)
+            open.file.len().map_or_else(|error| failed(&error), CallOutcome::Size)
         });
     }
 
@@ -119,7 +166,7 @@ impl Client {
         self.with(file, Op::Read { file, at, len }, |open| {
             // Not zeros, which might pass for what was read.
             let mut bytes = vec![0xa5; len as usize];
-            match open.read_at(&mut bytes, at) {
+            match open.read(&mut bytes, at) {
                 Ok(count) => {
                     bytes.truncate(count);
                     CallOutcome::Bytes(bytes)
@@ -148,12 +195,10 @@ impl Client {
         }
         let bytes: Vec<(u64, Vec<u8>)> =
             extents.iter().map(|(at, len)| (*at, content(serial, *at, *len))).collect();
-        self.with(file, Op::Write { file, serial, extents, kept: false }, |open| {
+        let kept = self.files[file].as_ref().is_some_and(|open| open.cached.is_some());
+        self.with(file, Op::Write { file, serial, extents, kept }, |open| {
             let pieces: Vec<(u64, &[u8])> = bytes.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
-            outcome(match pieces[..] {
-                [(at, bytes)] => open.write_at(bytes, at),
-                _ => open.write_vectored_at(&pieces),
-            })
+            outcome(open.write(&pieces))
         });
     }
 
@@ -175,8 +220,12 @@ impl Client {
                     let size = self.random.u64(0..self.plan.limit);
                     self.with(file, Op::SetLen { file, size }, |open| outcome(open.set_len(size)));
                 }
-                2 => self.with(file, Op::Sync { file }, |open| outcome(open.sync())),
-                3 => self.with(file, Op::Flush { file }, |open| outcome(open.flush())),
+                2 => self.with(file, Op::Sync { file }, |open| {
+                    outcome(open.stage().and_then(|()| open.file.sync()))
+                }),
+                3 => self.with(file, Op::Flush { file }, |open| {
+                    outcome(open.stage().and_then(|()| open.file.flush()))
+                }),
                 4 => self.close(file),
                 5 => self.files[file] = None,
                 6 => self.len(file),

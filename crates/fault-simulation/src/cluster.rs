@@ -9,7 +9,7 @@ use std::time::Duration;
 use pario_client::Target;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::scheduler;
-use pario_server::{Config, Server, ShutdownHandle};
+use pario_server::{Config, PoolConfig, Server, ServerFaults, ShutdownHandle, ViewCacheConfig};
 use pario_transport::Address;
 use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
@@ -100,19 +100,19 @@ impl Cluster {
             run_directory: self.run_directory(server),
             listen: (plan.hosts > 1).then_some((address, PORT + server)),
             stripe: plan.stripe,
-            block: BLOCK,
-            cache: plan.slots * u64::from(BLOCK),
-            high_water: (plan.slots / 2) as u32,
-            low_water: (plan.slots / 4) as u32,
-            views: 16,
-            view_bytes: 1 << 16,
+            pool: PoolConfig {
+                block: BLOCK,
+                bytes: plan.slots * u64::from(BLOCK),
+                high_water: (plan.slots / 2) as u32,
+                low_water: (plan.slots / 4) as u32,
+            },
+            views: ViewCacheConfig { most: 16, bytes: 1 << 16 },
             workers: plan.workers,
             fair: true,
             lease: Duration::from_secs(1),
             grace: Duration::from_secs(2),
             deadline: Duration::from_secs(4),
-            store_delay: Duration::ZERO,
-            panics: None,
+            faults: ServerFaults::default(),
         }
     }
 
@@ -151,6 +151,13 @@ impl Cluster {
         }
         self.running.borrow_mut()[index] = Running::default();
         None
+    }
+
+    /// The memory of a host is lost: pools and all that lies beside them.
+    pub fn lose_memory(&self, host: HostId) {
+        for server in (0..self.plan.servers).filter(|server| host_of((*server).into(), &self.plan) == host) {
+            std::fs::remove_dir_all(self.run_directory(server)).expect("a directory of its own");
+        }
     }
 
     /// Tells a server to store everything and end, as SIGTERM does.

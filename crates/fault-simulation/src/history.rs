@@ -30,7 +30,7 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
     let cluster = Cluster::new(directory, plan);
     cluster.bring_up()?;
     let calls: Calls = Rc::new(RefCell::new(Vec::new()));
-    let mut deaths = BTreeMap::new();
+    let (mut deaths, mut losses) = (BTreeMap::new(), Vec::new());
     let mut next_worker = 1;
     let mut clients: Vec<ClientProcess> = Vec::new();
     for index in 0..plan.clients {
@@ -44,9 +44,9 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
         clients.retain(|client| process::has_threads(client.1));
         if left > 0 && !clients.is_empty() {
             left -= 1;
-            if let Some(worker) = faults::inject(plan, &cluster, &clients) {
-                deaths.insert(worker, scheduler::now());
-            }
+            let damage = faults::inject(plan, &cluster, &clients);
+            deaths.extend(damage.killed.into_iter().map(|worker| (worker, scheduler::now())));
+            losses.extend(damage.loss);
         }
         // A supervisor starts dead servers again.
         (0..plan.servers).for_each(|server| cluster.start(server));
@@ -55,7 +55,7 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
     let seen: Calls = Rc::new(RefCell::new(Vec::new()));
     let (_, process) = start_reader(plan, &cluster, &seen, next_worker);
     wait_for(&cluster, process)?;
-    judge(plan, &calls.borrow(), &seen.borrow(), &deaths)
+    judge(plan, &calls.borrow(), &seen.borrow(), &deaths, &losses)
 }
 
 fn start_client(
@@ -100,7 +100,13 @@ fn wait_for(cluster: &Cluster, process: SimulatedPid) -> Result<(), Violation> {
 }
 
 /// Compares what was seen with what may be; returns the number of bytes that were compared.
-fn judge(plan: &Plan, calls: &[Call], seen: &[Call], deaths: &BTreeMap<u32, u64>) -> Result<u64, Violation> {
+fn judge(
+    plan: &Plan,
+    calls: &[Call],
+    seen: &[Call],
+    deaths: &BTreeMap<u32, u64>,
+    losses: &[u64],
+) -> Result<u64, Violation> {
     let over =
         |worker: u32| deaths.get(&worker).map_or(u64::MAX, |death| death + AFTER_DEATH.as_nanos() as u64);
     let circumstances = Circumstances { over: &over };
@@ -122,7 +128,7 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], deaths: &BTreeMap<u32, u64>
         for call in calls.iter().chain(seen) {
             if matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file) {
                 let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
-                compared += contents.judge(call, &[]).map_err(wrong)?;
+                compared += contents.judge(call, losses).map_err(wrong)?;
             }
         }
     }

@@ -18,15 +18,18 @@ pub enum FaultKind {
     Break,
     /// A host is cut off from the others for a while.
     Cut,
+    /// A host stops and starts again: its memory is lost, its storage stays.
+    HostLost,
 }
 
 /// All kinds, with the names that the command line has for them.
-pub const KINDS: [(FaultKind, &str); 5] = [
+pub const KINDS: [(FaultKind, &str); 6] = [
     (FaultKind::Kill, "kill"),
     (FaultKind::Stop, "stop"),
     (FaultKind::Terminate, "term"),
     (FaultKind::Break, "break"),
     (FaultKind::Cut, "cut"),
+    (FaultKind::HostLost, "host"),
 ];
 
 /// What a seed determines before a history starts.

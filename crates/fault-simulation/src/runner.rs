@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Instant;
 
+use pario_runtime::simulation::planted;
 use pario_runtime::simulation::scheduler::{self, RunEnd, RunOptions};
 
 use crate::arguments::{self, Arguments};
@@ -40,7 +41,11 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run_all(&arguments) {
+    if let Some(bug) = &arguments.bug {
+        planted::plant(bug);
+    }
+    let outcome = if arguments.bugs { try_bugs(&arguments) } else { run_all(&arguments) };
+    match outcome {
         Ok(text) => {
             println!("{text}");
             ExitCode::SUCCESS
@@ -95,6 +100,34 @@ fn run_all(arguments: &Arguments) -> Result<String, String> {
         "{done} histories in {seconds:.1} s ({:.0} per second), {steps} steps, {bytes} bytes compared: nothing was lost",
         done as f64 / seconds
     ))
+}
+
+/// Plants each bug in a process of its own; a table of how soon each is found.
+fn try_bugs(arguments: &Arguments) -> Result<String, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let seconds = if arguments.seconds == u64::MAX { 600 } else { arguments.seconds };
+    let mut missed = 0;
+    for (bug, what) in planted::BUGS {
+        let begun = Instant::now();
+        let mut command = std::process::Command::new(&program);
+        command.args([
+            "--bug",
+            bug,
+            "--seconds",
+            &seconds.to_string(),
+            "--seed",
+            &arguments.first.to_string(),
+        ]);
+        let output = command.output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let found = text.lines().find(|line| line.starts_with("seed ")).unwrap_or("not found");
+        missed += u32::from(output.status.success());
+        println!("{bug:<32} {:>6.1} s  {found:.100}  ({what})", begun.elapsed().as_secs_f64());
+    }
+    match missed {
+        0 => Ok(format!("all {} planted bugs were found", planted::BUGS.len())),
+        _ => Err(format!("{missed} of {} planted bugs were not found", planted::BUGS.len())),
+    }
 }
 
 /// Starts a history in a child process.

@@ -75,16 +75,19 @@ impl MediumFile for DiskFile {
     }
 
     fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
+        pario_runtime::point();
         let most = to.len().min(MOST_PIECES);
         uninterrupted(|| rustix::io::preadv(&self.0, &mut to[..most], at))
     }
 
     fn write_at(&self, from: &[IoSlice<'_>], at: u64) -> io::Result<usize> {
+        pario_runtime::point();
         let most = from.len().min(MOST_PIECES);
         uninterrupted(|| rustix::io::pwritev(&self.0, &from[..most], at))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        pario_runtime::point();
         self.0.set_len(len)
     }
 
@@ -116,6 +119,7 @@ impl MediumFile for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        pario_runtime::point();
         self.0.sync_data()
     }
 }
@@ -126,6 +130,7 @@ impl MediumDirectory for DiskDirectory {
     }
 
     fn sync(&self) -> io::Result<()> {
+        pario_runtime::point();
         self.0.sync_all()
     }
 

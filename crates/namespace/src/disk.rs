@@ -125,6 +125,7 @@ impl DiskFile for File {
     }
 
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        pario_runtime::point();
         FileExt::write_at(self, bytes, at)
     }
 
@@ -137,6 +138,7 @@ impl DiskFile for File {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        pario_runtime::point();
         self.sync_data()
     }
 }

@@ -46,6 +46,12 @@ mod real {
         }
     }
 
+    /// Whether a simulation has planted this bug, to see whether it is found. There is none here.
+    #[inline(always)]
+    pub const fn is_planted(_bug: &str) -> bool {
+        false
+    }
+
     /// Ends this process at once.
     pub fn abort() -> ! {
         std::process::abort()
@@ -53,7 +59,9 @@ mod real {
 }
 
 #[cfg(not(pario_simulation))]
-pub use real::{abort, point, sync, thread, thread_local, try_lock_file};
+pub use real::{abort, is_planted, point, sync, thread, thread_local, try_lock_file};
 
 #[cfg(pario_simulation)]
-pub use simulation::{file_lock::try_lock_file, process::abort, scheduler::point, sync, thread};
+pub use simulation::{
+    file_lock::try_lock_file, planted::is_planted, process::abort, scheduler::point, sync, thread,
+};

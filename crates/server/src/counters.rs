@@ -60,7 +60,11 @@ pub(crate) struct Counters {
 
 /// Writes a line to the server's log, which is its standard error. Unlike `eprintln!` it does not panic if the log cannot be written.
 pub fn log(what: &str) {
+    #[cfg(not(pario_simulation))]
     use std::io::Write;
+    #[cfg(pario_simulation)]
+    return pario_runtime::simulation::scheduler::log(what);
+    #[cfg(not(pario_simulation))]
     let _ = writeln!(std::io::stderr(), "pario server: {what}");
 }
 

@@ -59,7 +59,8 @@ impl ClientCore {
     /// Makes sure that no truncation which failed here is applied to the file any more. Fails if that cannot be known.
     #[inline]
     pub fn settle_truncation(&self, file: FileId) -> Result<()> {
-        if self.failed_truncations.is_empty() { Ok(()) } else { self.abort_truncation(file) }
+        let is_skipped = pario_runtime::is_planted("failed-truncate-forgotten");
+        if self.failed_truncations.is_empty() || is_skipped { Ok(()) } else { self.abort_truncation(file) }
     }
 
     #[cold]

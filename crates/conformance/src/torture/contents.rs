@@ -149,6 +149,10 @@ impl Contents {
             };
             let durable =
                 savers.iter().filter(saves).filter_map(|saver| saver.end).min().unwrap_or(Nanos::MAX);
+            // A worker that survives a loss learns of it by its next sync or close: if that succeeds, nothing was lost.
+            let own = savers.iter().filter(|saver| saver.worker == call.worker && saver.start >= end);
+            let saved = own.min_by_key(|saver| saver.start).is_some_and(|saver| saver.succeeded());
+            let durable = if saved { durable.min(end) } else { durable };
             let event = Event { change, worker: call.worker, start: call.start, end, succeeded, durable };
             self.events.push(event);
         }

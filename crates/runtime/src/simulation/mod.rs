@@ -3,6 +3,7 @@
 //! - `scheduler`: which thread goes on, and virtual time.
 //! - `process`: processes that die, stand still and go on, and their hosts.
 //! - `sync`, `thread`, `local`: locks, condition variables, threads and thread-local values with the interfaces of the real ones.
+//! - `planted`: bugs that are switched on to see whether the simulation finds them.
 //! - `network`: streams and listeners between simulated processes.
 //! - `interpose`: the C library's clocks and random numbers.
 
@@ -11,6 +12,7 @@ pub mod futex;
 mod interpose;
 pub mod local;
 pub mod network;
+pub mod planted;
 pub mod process;
 pub mod scheduler;
 pub mod sync;

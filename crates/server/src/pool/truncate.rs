@@ -28,7 +28,8 @@ impl PoolTier {
         if under_way.is_none() {
             // The truncation cannot be fenced between this check and its beginning.
             let _order = self.truncating.lock();
-            if truncation.0 != 0 && self.is_applied(file, truncation)? {
+            let is_stale = truncation.0 != 0 && self.is_applied(file, truncation)?;
+            if is_stale && !pario_runtime::is_planted("stale-truncate") {
                 return Ok(true);
             }
             self.begin_pool_truncation(file, end, under_way);
@@ -39,7 +40,10 @@ impl PoolTier {
         let outcome = self.store.set_end(file, end, truncation.0);
         // A store that fails may have truncated the part all the same: the last of its steps may have failed.
         if outcome.is_ok() || truncation.0 != 0 && self.is_applied(file, truncation).unwrap_or(false) {
-            cut.finish();
+            match pario_runtime::is_planted("truncate-forgets-pool") {
+                true => cut.roll_back(),
+                false => cut.finish(),
+            }
         } else {
             cut.roll_back();
         }
