@@ -113,7 +113,7 @@ impl CollectiveAccess {
         }
     }
 
-    /// Steps the machine and waits for the other ranks, to the end, or until all ranks agree (on_complete the result is
+    /// Steps the machine and waits for the other ranks, to the end, or until all ranks agree (then the result is
     /// `None`).
     fn run(&mut self, may_call: bool, until_agreed: bool) -> Option<Result<u64>> {
         let file = self.context.file.clone();

@@ -78,6 +78,10 @@ impl Shared {
                     return Ok(());
                 }
                 _ if is_lost && since.elapsed() < patience => {}
+                // The server has cut this process off, of which the mailbox is about to be told.
+                Err(error) if error.cut_off_at().is_some() && since.elapsed() < patience => {
+                    state.drop_leases(key.0, server);
+                }
                 Ok(_) => return Err(Error::Contended { file: key.1, waited: since.elapsed() }),
                 Err(error) => return Err(error),
             }

@@ -226,6 +226,16 @@ fn bytes_that_cannot_be_stored_stay_dirty_and_are_reported() {
 }
 
 #[test]
+fn a_lease_request_that_meets_a_cut_off_is_repeated() {
+    let (world, _shared, file) = one(4);
+    world.set(|state| state.refuses_lease = true);
+    file.write_at(&[1; 100], 0).expect("written");
+    file.flush().expect("stored");
+    assert!(!world.state().refuses_lease, "the request came");
+    assert_eq!(world.read(0, 100), [1; 100]);
+}
+
+#[test]
 fn a_drop_that_cannot_stage_reports_the_loss_to_the_file() {
     let (world, _shared, file) = one(4);
     file.write_at(&[1; 100], 0).expect("written");

@@ -47,6 +47,8 @@ pub struct SimulatedState {
     pub broken: bool,
     /// The number of reports of losses that no call had returned.
     pub reported_losses: u32,
+    /// The next lease request meets a server that has just cut the process off.
+    pub refuses_lease: bool,
     /// Mailboxes cannot be attached.
     pub mute: bool,
     /// Attaching a mailbox waits while this is set.
@@ -419,9 +421,14 @@ impl ServerIo for SimulatedIo {
 
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>> {
         let mut state = self.world.state();
+        if std::mem::take(&mut state.refuses_lease) {
+            state.cut_off(self.team, server);
+            self.world.changed.notify_all();
+            return Err(cut_off(server));
+        }
         loop {
             if !state.mailboxes.iter().any(|one| one.owner.team == self.team && one.owner.server == server) {
-                return Err(failed(ErrorKind::Protocol, "no mailbox"));
+                return Err(cut_off(server));
             }
             let others = state.recall(Some(self.team), server, FILE, &range);
             // A range that is being recalled from this team is not granted again before that is over.
