@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use pario_conformance::torture::contents::{Circumstances, Contents};
 use pario_conformance::torture::history::{Call, Op};
-use pario_runtime::simulation::process::{self, SimulatedPid};
+use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::scheduler;
 
 use crate::client::{Calls, Client};
 use crate::cluster::{Cluster, host_of};
 use crate::faults::{self, ClientProcess};
-use crate::plan::Plan;
+use crate::plan::{Ending, Plan};
 
 /// What a dead client was about to do is over after this time.
 const AFTER_DEATH: Duration = Duration::from_secs(12);
@@ -52,6 +52,7 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
         (0..plan.servers).for_each(|server| cluster.start(server));
     }
     supervise(&cluster, AFTER_DEATH * 2)?;
+    end(plan, &cluster, &mut losses)?;
     let seen: Calls = Rc::new(RefCell::new(Vec::new()));
     let (_, process) = start_reader(plan, &cluster, &seen, next_worker);
     wait_for(&cluster, process)?;
@@ -75,6 +76,32 @@ fn start_reader(plan: &Plan, cluster: &Cluster, calls: &Calls, worker: u32) -> C
     let host = host_of(0, plan);
     let client = Client::new(worker, plan, cluster.target(host), Rc::clone(calls));
     (worker, process::start_process(host, "reader", move || client.look()))
+}
+
+/// What the plan has for the end.
+fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Violation> {
+    scheduler::log(format!("ending: {:?}", plan.ending));
+    match plan.ending {
+        Ending::Nothing => {}
+        Ending::Down => {
+            (0..plan.servers.into()).for_each(|server| cluster.terminate(server));
+            let until = scheduler::now() + LONGEST_CALL.as_nanos() as u64;
+            while (0..plan.servers.into()).any(|server| cluster.process(server).is_some()) {
+                if scheduler::now() > until {
+                    return Err("servers do not end".into());
+                }
+                scheduler::sleep(Duration::from_millis(10));
+            }
+        }
+        Ending::HostsLost => {
+            for host in (1..=plan.hosts).map(HostId) {
+                process::reboot(host);
+                cluster.lose_memory(host);
+            }
+            losses.push(scheduler::now());
+        }
+    }
+    cluster.bring_up()
 }
 
 /// Keeps all servers running for some time.

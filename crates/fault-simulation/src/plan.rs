@@ -32,6 +32,16 @@ pub const KINDS: [(FaultKind, &str); 6] = [
     (FaultKind::HostLost, "host"),
 ];
 
+/// What happens when all clients have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Nothing,
+    /// All servers store everything and end, and are started again.
+    Down,
+    /// All hosts lose their memory.
+    HostsLost,
+}
+
 /// What a seed determines before a history starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -51,6 +61,8 @@ pub struct Plan {
     pub tier1: bool,
     pub faults: Vec<FaultKind>,
     pub fault_count: u32,
+    /// What happens between the last call and the look at everything.
+    pub ending: Ending,
     /// The longest time between two faults.
     pub fault_interval: Duration,
     /// At a scheduling point another thread goes on once in so many times.
@@ -73,7 +85,16 @@ impl Plan {
             clients: random.usize(1..=3),
             calls: random.u32(5..40),
             tier1: random.u32(0..4) == 0,
-            fault_count: if faults.is_empty() { 0 } else { random.u32(1..6) },
+            fault_count: match (faults.is_empty(), random.u32(0..4)) {
+                (true, _) => 0,
+                (false, 0) => random.u32(10..40),
+                (false, _) => random.u32(1..6),
+            },
+            ending: match random.u32(0..4) {
+                0 => Ending::HostsLost,
+                1 => Ending::Down,
+                _ => Ending::Nothing,
+            },
             faults,
             fault_interval: Duration::from_micros(random.u64(200..20_000)),
             switch_one_in: [2, 5, 20, 100][random.usize(0..4)],

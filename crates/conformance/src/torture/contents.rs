@@ -66,10 +66,11 @@ impl Change {
 }
 
 impl Event {
-    /// Whether it has happened for a read that begins at this time.
-    fn is_definite(&self, read: Nanos, losses: &[Nanos]) -> bool {
-        let lost = |loss: &Nanos| self.end < *loss && *loss < read && self.durable > *loss;
-        self.succeeded && self.end < read && !losses.iter().any(lost)
+    /// Whether it has happened for a read at this time.
+    fn is_definite(&self, read: Range<Nanos>, losses: &[Nanos]) -> bool {
+        // Also a loss in the middle of the call or of the read.
+        let lost = |loss: &Nanos| self.start < *loss && *loss < read.end && self.durable > *loss;
+        self.succeeded && self.end < read.start && !losses.iter().any(lost)
     }
 
     fn describe(&self) -> String {
@@ -152,7 +153,7 @@ impl Contents {
             // A worker that survives a loss learns of it by its next sync or close: if that succeeds, nothing was lost.
             let own = savers.iter().filter(|saver| saver.worker == call.worker && saver.start >= end);
             let saved = own.min_by_key(|saver| saver.start).is_some_and(|saver| saver.succeeded());
-            let durable = if saved { durable.min(end) } else { durable };
+            let durable = if saved { durable.min(call.start) } else { durable };
             let event = Event { change, worker: call.worker, start: call.start, end, succeeded, durable };
             self.events.push(event);
         }
@@ -193,7 +194,7 @@ struct Read<'a> {
 
 impl Read<'_> {
     fn is_definite(&self, event: &Event) -> bool {
-        event.is_definite(self.start, self.losses)
+        event.is_definite(self.start..self.end, self.losses)
     }
 
     /// Those that may have happened.
