@@ -17,6 +17,11 @@ reads is compared with what may be there. A failing seed fails again in the same
   --bugs         plant each bug in turn; a table of how soon each is found (--seconds for each [600])
 ";
 
+/// Seeds of histories that once failed. They run before all others.
+///
+/// - 2474: a worker took the wakeup of a server that ends, slept, and the server never ended.
+pub const KEPT_SEEDS: &[u64] = &[2474];
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Arguments {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use pario_runtime::simulation::planted;
 use pario_runtime::simulation::scheduler::{self, RunEnd, RunOptions};
 
-use crate::arguments::{self, Arguments};
+use crate::arguments::{self, Arguments, KEPT_SEEDS};
 use crate::history;
 use crate::plan::{FaultKind, KINDS, Plan};
 
@@ -76,7 +76,9 @@ fn run_all(arguments: &Arguments) -> Result<String, String> {
             && next < arguments.seeds
             && begun.elapsed().as_secs() < arguments.seconds
         {
-            let seed = arguments.first + next;
+            let kept = if arguments.log { None } else { KEPT_SEEDS.get(next as usize) };
+            let before = if arguments.log { 0 } else { KEPT_SEEDS.len() as u64 };
+            let seed = kept.copied().unwrap_or_else(|| arguments.first + next - before);
             next += 1;
             let (child, pipe) = start(seed, &allowed, arguments.log)?;
             running.insert(child, (seed, pipe));
@@ -172,8 +174,9 @@ fn run_one(seed: u64, allowed: &[FaultKind], verbose: bool) -> Report {
         (RunEnd::Done, Err(why)) => Some(why.clone()),
         (end, _) => Some(format!("{end:?}")),
     };
-    let violation =
-        violation.map(|why| format!("{why}\n{shape}\nthe last steps:\n{}", report.log.join("\n")));
+    let (log, blocked) = (report.log.join("\n"), report.blocked.join(", "));
+    let report_of = |why| format!("{why}\n{shape}\nthe last steps:\n{log}\nthreads that wait: {blocked}");
+    let violation = violation.map(report_of);
     Report { violation, steps: report.steps, bytes: verdict.unwrap_or(0), fingerprint: report.fingerprint }
 }
 

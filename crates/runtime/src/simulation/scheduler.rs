@@ -75,6 +75,8 @@ pub struct RunReport {
     pub fingerprint: u64,
     /// The last lines of the log.
     pub log: Vec<String>,
+    /// The threads that waited for something at the end.
+    pub blocked: Vec<String>,
 }
 
 /// Why a blocked thread goes on.
@@ -202,6 +204,7 @@ pub fn run(options: RunOptions, director: impl FnOnce() + 'static) -> RunReport 
         elapsed: Duration::from_nanos(scheduler.now - START),
         fingerprint: scheduler.fingerprint,
         log: scheduler.log.iter().cloned().collect(),
+        blocked: scheduler.describe_blocked(),
     });
     IS_SIMULATING.set(false);
     report

@@ -156,6 +156,10 @@ impl Core {
         if number == WAKEUP {
             let wakeup = &self.event_loop.wakeup;
             wakeup.clear();
+            // This worker may have checked `stop` before it was set, and sleeps next: the wakeup of a server that ends stays for it.
+            if self.stop.load(Ordering::Acquire) {
+                wakeup.wake();
+            }
             return self.watch_again(wakeup.as_fd(), WAKEUP, Interest::Read);
         }
         let program = if self.config.fair { self.sessions.program(number) } else { NO_PROGRAM };
