@@ -71,7 +71,7 @@ impl Listener {
                 if ended.load(SeqCst) {
                     break;
                 }
-                // Who goes in the middle of it wanted to know only whether somebody listens.
+                // A client that disconnects in the middle of it only checked whether a server listens.
                 let _ = stream.and_then(|mut stream| answer(&mut stream, &home));
             }
         });

@@ -143,7 +143,7 @@ fn numbers(status: &ServerStatus, rate: Option<f64>, now: Stamp) -> Vec<String> 
     ]
 }
 
-/// Who keeps blocks of the server's files in memory, and what that costs the others.
+/// The programs that cache blocks of the server's files in their own memory, and what that costs the others.
 fn leases(leases: &LeaseCounters) -> String {
     format!(
         "{} caching in {}, {} recalled",

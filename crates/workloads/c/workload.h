@@ -9,10 +9,10 @@ enum { MOST_SIZES = 5 };
 struct preset {
     const char *name, *about;
     int steps;
-    int64_t size[MOST_SIZES]; /* what they are is the workload's own business */
+    int64_t size[MOST_SIZES]; /* each workload defines their meaning */
 };
 
-/* Whose bytes are made or checked. */
+/* The run and the rank whose bytes are generated or checked. */
 struct job {
     const struct preset *preset;
     int steps, rank, ranks;

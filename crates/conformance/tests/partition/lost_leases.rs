@@ -154,7 +154,7 @@ fn a_partition_that_was_down_accepts_bytes_cached_meanwhile() {
     caching.has_kept(&site);
 }
 
-/// Somebody else is there first, and waits for the process: he gets what it had not stored.
+/// Another client accesses the file first. It waits for the process and reads what the process had not stored before.
 #[test]
 fn after_a_server_restart_other_clients_wait_for_leases() {
     let site = site(true);

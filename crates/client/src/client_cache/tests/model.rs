@@ -44,11 +44,11 @@ enum Act {
         at: u64,
         len: u64,
     },
-    StrangerReads {
+    OutsiderReads {
         at: u64,
         len: u64,
     },
-    StrangerWrites {
+    OutsiderWrites {
         at: u64,
         len: u64,
     },
@@ -58,7 +58,7 @@ enum Act {
     Cut {
         size: u64,
     },
-    StrangerCuts {
+    OutsiderTruncates {
         size: u64,
     },
     Reopen {
@@ -87,11 +87,11 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (0..REACH, 1u64..80, 1u64..6).prop_map(|(at, count, gap)| Act::Scatter { at, count, gap }),
         2 => (0..REACH, 1u64..80, 1u64..6).prop_map(|(at, count, gap)| Act::Gather { at, count, gap }),
         2 => place().prop_map(|(at, len)| Act::Modify { at, len }),
-        2 => place().prop_map(|(at, len)| Act::StrangerReads { at, len }),
-        2 => place().prop_map(|(at, len)| Act::StrangerWrites { at, len }),
+        2 => place().prop_map(|(at, len)| Act::OutsiderReads { at, len }),
+        2 => place().prop_map(|(at, len)| Act::OutsiderWrites { at, len }),
         1 => (0usize..3).prop_map(|member| Act::Flush { member }),
         1 => (0..REACH).prop_map(|size| Act::Cut { size }),
-        1 => (0..REACH).prop_map(|size| Act::StrangerCuts { size }),
+        1 => (0..REACH).prop_map(|size| Act::OutsiderTruncates { size }),
         1 => (0usize..3, any::<bool>()).prop_map(|(member, retain)| Act::Reopen { member, retain }),
         1 => (team(), 0u16..2).prop_map(|(team, server)| Act::Break { team, server }),
         1 => (team(), 0u16..2).prop_map(|(team, server)| Act::CutOff { team, server }),
@@ -204,12 +204,12 @@ impl Trial {
                 self.put(at, &bytes);
                 drop(hold);
             }
-            Act::StrangerReads { at, len } => {
+            Act::OutsiderReads { at, len } => {
                 let found = self.world.read(at, len);
                 let from = (at as usize).min(self.model.len());
                 assert_eq!(found, self.model[from..][..found.len()]);
             }
-            Act::StrangerWrites { at, len } => {
+            Act::OutsiderWrites { at, len } => {
                 let bytes = self.fresh(len);
                 self.world.write(at, &bytes);
                 self.put(at, &bytes);
@@ -220,7 +220,7 @@ impl Trial {
                 self.world.cut(size);
                 self.model.resize(size as usize, 0);
             }
-            Act::StrangerCuts { size } => {
+            Act::OutsiderTruncates { size } => {
                 // Dirty bytes beyond the size are staged first, so that none of them arrives later.
                 self.world.cut(size);
                 self.model.resize(size as usize, 0);
