@@ -176,6 +176,11 @@ impl ShutdownState {
         }
     }
 
+    /// Whether the server ends even if not everything can be stored.
+    fn must_end(&self) -> bool {
+        self.progress.lock().must_end
+    }
+
     /// Records the outcome of a drain; whether the server ends now.
     fn finish_round(&self, outcome: Result<()>) -> bool {
         let mut progress = self.progress.lock();
@@ -203,11 +208,14 @@ impl Core {
             if let Err(error) = &outcome {
                 self.counters.record_error(format!("not everything could be stored: {error}"));
             }
+            if outcome.is_err() && !self.shutdown.must_end() {
+                // Before the outcome is known: a client that has read it is served.
+                self.shutdown.set_closed(false);
+                self.shutdown.begun.store(false, Ordering::Release);
+            }
             if self.shutdown.finish_round(outcome) {
                 return self.stop_threads();
             }
-            self.shutdown.set_closed(false);
-            self.shutdown.begun.store(false, Ordering::Release);
         }
     }
 
