@@ -1,4 +1,4 @@
-//! Whatever is written over the shared tables, the server continues and accesses nothing outside.
+//! Clients write random bytes over the shared tables. The server continues and accesses nothing outside of the pool.
 
 mod scene;
 

@@ -9,7 +9,7 @@ use pario_client::{Metadata, Partition};
 pub struct ListedFile {
     /// Its name in its directory, or its path if the user named it.
     pub name: String,
-    /// What is known of it.
+    /// Its attributes.
     pub metadata: Metadata,
 }
 
@@ -18,11 +18,11 @@ pub struct ListedFile {
 pub struct DirectoryListing {
     /// `None` for files that the user named.
     pub directory: Option<PartitionPath>,
-    /// What is in it.
+    /// Its entries.
     pub files: Vec<ListedFile>,
 }
 
-/// What a listing has.
+/// The entries that a listing includes besides visible ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ListOptions {
     /// Names that begin with a dot as well.

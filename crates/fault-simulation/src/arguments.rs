@@ -22,7 +22,7 @@ reads is compared with what may be there. A failing seed fails again in the same
 /// - 2474: a worker took the wakeup of a server that ends, slept, and the server never ended.
 pub const KEPT_SEEDS: &[u64] = &[2474];
 
-/// What to do.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     pub seeds: u64,

@@ -13,7 +13,7 @@ use crate::plan::{FaultKind, Plan};
 /// A client process and the worker that it runs.
 pub type ClientProcess = (u32, SimulatedPid);
 
-/// What a fault did to clients.
+/// The effect of a fault on clients.
 #[derive(Default)]
 pub struct Damage {
     /// Workers that it killed.

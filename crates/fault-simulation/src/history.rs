@@ -16,13 +16,13 @@ use crate::cluster::{Cluster, host_of};
 use crate::faults::{self, ClientProcess};
 use crate::plan::{Ending, Plan};
 
-/// What a dead client was about to do is over after this time.
+/// Requests of a dead client have no effect after this time.
 const AFTER_DEATH: Duration = Duration::from_secs(12);
 
 /// No call takes longer, unless its process stood still.
 const LONGEST_CALL: Duration = Duration::from_secs(45);
 
-/// What is wrong.
+/// The reason why a history is wrong.
 pub type Violation = String;
 
 /// Runs a history. The director's thread calls it.
@@ -78,7 +78,7 @@ fn start_reader(plan: &Plan, cluster: &Cluster, calls: &Calls, worker: u32) -> C
     (worker, process::start_process(host, "reader", move || client.look()))
 }
 
-/// What the plan has for the end.
+/// Ends the history as the plan says, and brings all servers up again.
 fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Violation> {
     scheduler::log(format!("ending: {:?}", plan.ending));
     match plan.ending {

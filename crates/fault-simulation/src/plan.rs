@@ -32,7 +32,7 @@ pub const KINDS: [(FaultKind, &str); 6] = [
     (FaultKind::HostLost, "host"),
 ];
 
-/// What happens when all clients have ended.
+/// The event between the end of all clients and the last read of all files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Nothing,
@@ -42,7 +42,7 @@ pub enum Ending {
     HostsLost,
 }
 
-/// What a seed determines before a history starts.
+/// The shape of a history. The seed determines it before the history starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub servers: u16,
@@ -61,7 +61,7 @@ pub struct Plan {
     pub tier1: bool,
     pub faults: Vec<FaultKind>,
     pub fault_count: u32,
-    /// What happens between the last call and the look at everything.
+    /// The event between the last call and the last read of all files.
     pub ending: Ending,
     /// The longest time between two faults.
     pub fault_interval: Duration,

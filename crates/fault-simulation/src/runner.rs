@@ -69,17 +69,15 @@ fn allowed(arguments: &Arguments) -> Result<Vec<FaultKind>, String> {
 fn run_all(arguments: &Arguments) -> Result<String, String> {
     let allowed = allowed(arguments)?;
     let begun = Instant::now();
-    let (mut next, mut done, mut steps, mut bytes) = (0, 0u64, 0u64, 0u64);
+    let (mut done, mut steps, mut bytes) = (0u64, 0u64, 0u64);
+    // A single history with its log is the one that was asked for.
+    let kept = if arguments.log { &[] } else { KEPT_SEEDS };
+    let seeds = kept.iter().copied().chain(arguments.first..);
+    let mut seeds = seeds.take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX));
     let mut running: BTreeMap<libc::pid_t, (u64, File)> = BTreeMap::new();
     loop {
-        while running.len() < arguments.jobs
-            && next < arguments.seeds
-            && begun.elapsed().as_secs() < arguments.seconds
-        {
-            let kept = if arguments.log { None } else { KEPT_SEEDS.get(next as usize) };
-            let before = if arguments.log { 0 } else { KEPT_SEEDS.len() as u64 };
-            let seed = kept.copied().unwrap_or_else(|| arguments.first + next - before);
-            next += 1;
+        while running.len() < arguments.jobs && begun.elapsed().as_secs() < arguments.seconds {
+            let Some(seed) = seeds.next() else { break };
             let (child, pipe) = start(seed, &allowed, arguments.log)?;
             running.insert(child, (seed, pipe));
         }

@@ -22,7 +22,7 @@ pub struct OnDemandPartition {
     pub description: Description,
 }
 
-/// What the user asks of a partition on demand.
+/// The user's request for a partition on demand.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemandRequest<'a> {
     /// The directory for the servers' data.

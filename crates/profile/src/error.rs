@@ -4,7 +4,7 @@ use crate::darshan::Foreign;
 use crate::profile::MOST_ACCESSES;
 use pario_types::ErrorKind;
 
-/// What is wrong with a profile.
+/// An error in a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
@@ -15,7 +15,7 @@ pub enum Error {
     Line {
         /// Which, from 1.
         number: u64,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
     /// A table without the columns that are needed.
@@ -36,7 +36,7 @@ pub enum Error {
     View {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
     /// A log of Darshan's that is not read.

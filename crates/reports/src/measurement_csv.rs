@@ -38,7 +38,7 @@ const COLUMNS: [&str; 21] = [
 pub struct MeasurementCsvError {
     /// Which row, from 1.
     pub row: usize,
-    /// What is wrong with it.
+    /// The error in it.
     pub why: String,
 }
 

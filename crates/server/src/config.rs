@@ -92,7 +92,7 @@ impl Config {
         }
     }
 
-    /// What the handshake checks.
+    /// The values that the handshake checks.
     pub(crate) fn handshake_config(&self) -> HandshakeConfig {
         HandshakeConfig {
             partition: self.partition,

@@ -224,7 +224,7 @@ impl MergedTrace {
         self.sources.iter().map(|source| source.header().began_ns).min().unwrap_or(0)
     }
 
-    /// What is wrong with the files, in lines; known at the end.
+    /// Remarks on damaged files, one per line; known at the end.
     pub fn complaints(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut known = BTreeMap::new();

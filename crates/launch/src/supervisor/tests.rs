@@ -41,7 +41,7 @@ impl Default for Trial<'_> {
     }
 }
 
-/// What a supervisor says, also for other threads.
+/// The messages of a supervisor, which other threads can read.
 #[derive(Clone, Default)]
 struct SaidLines(Arc<Mutex<Vec<u8>>>);
 

@@ -60,8 +60,13 @@ struct Registration {
 
 enum Kind {
     Stream(StreamState),
-    Listener { backlog: VecDeque<SocketNumber> },
-    Bell { is_rung: bool },
+    Listener {
+        backlog: VecDeque<SocketNumber>,
+    },
+    /// Like an eventfd.
+    Event {
+        is_set: bool,
+    },
 }
 
 struct StreamState {
@@ -84,7 +89,7 @@ struct PollState {
     waiters: Vec<Waiter>,
 }
 
-/// What a poll reports of a socket, once.
+/// The condition of a socket that a poll reports, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollInterest {
     /// Something can be read.
@@ -181,7 +186,7 @@ impl Network {
         let Some(socket) = self.sockets.get(&number) else { return (true, true, true, None) };
         let stream = match &socket.kind {
             Kind::Listener { backlog } => return (!backlog.is_empty(), false, false, None),
-            Kind::Bell { is_rung } => return (*is_rung, true, false, None),
+            Kind::Event { is_set } => return (*is_set, true, false, None),
             Kind::Stream(stream) => stream,
         };
         if let Some(since) = self.cut_since(socket.host, stream.peer_host).filter(|_| !stream.is_local) {
@@ -232,7 +237,7 @@ impl Network {
                 self.tcp.retain(|_, listener| *listener != number);
                 backlog.into_iter().for_each(|waiting| waiters.append(&mut self.close(waiting)));
             }
-            Kind::Bell { .. } => {}
+            Kind::Event { .. } => {}
         }
         waiters
     }
@@ -478,19 +483,19 @@ pub fn is_gone(number: SocketNumber) -> bool {
     use_network(|network, _| network.readiness(number, now).2)
 }
 
-/// A descriptor that can be rung.
-pub fn make_bell() -> SocketNumber {
-    use_network(|network, context| network.add(context.owner, context.host, Kind::Bell { is_rung: false }))
+/// A descriptor that is readable while its event is set.
+pub fn make_event() -> SocketNumber {
+    use_network(|network, context| network.add(context.owner, context.host, Kind::Event { is_set: false }))
 }
 
-/// Rings a bell, or silences it.
-pub fn set_bell(number: SocketNumber, ring: bool) {
+/// Makes an event readable, or clears it.
+pub fn set_event(number: SocketNumber, is_readable: bool) {
     scheduler::point();
     scheduler::with(|scheduler| {
-        if let Some(Kind::Bell { is_rung }) =
+        if let Some(Kind::Event { is_set }) =
             scheduler.network.sockets.get_mut(&number).map(|socket| &mut socket.kind)
         {
-            *is_rung = ring;
+            *is_set = is_readable;
         }
         wake_waiters(scheduler, [number]);
     });

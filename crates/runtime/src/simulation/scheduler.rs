@@ -62,7 +62,7 @@ pub enum RunEnd {
     Panicked(String),
 }
 
-/// What is known of a run that has ended.
+/// The results of a run that has ended.
 #[derive(Clone, Debug)]
 pub struct RunReport {
     /// How it ended.

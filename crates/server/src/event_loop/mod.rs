@@ -40,7 +40,7 @@ const ACCEPT_BATCH: usize = 64;
 /// How long the server accepts no connection after it ran out of descriptors.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the workers share.
+/// The state that the workers share.
 pub(crate) struct EventLoop {
     poll: Poll,
     pub wakeup: Arc<Wakeup>,

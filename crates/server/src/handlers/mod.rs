@@ -1,4 +1,4 @@
-//! What each request does, in one module for each family of requests.
+//! The execution of requests, in one module for each family of requests.
 //!
 //! A [`Task`] is a request that is being executed. A worker calls [`Task::run`], which never waits: it returns the reply, or says
 //! when to call it again. Requests that access data first wait until other teams have given up their leases on the bytes

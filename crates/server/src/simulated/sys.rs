@@ -65,20 +65,20 @@ impl Poll {
     }
 }
 
-/// A socket that is readable from when it is rung to when it is heard.
+/// A descriptor that is readable from a wake-up until it is cleared.
 pub(crate) struct Wakeup(SocketNumber);
 
 impl Wakeup {
     pub fn new() -> io::Result<Wakeup> {
-        Ok(Wakeup(network::make_bell()))
+        Ok(Wakeup(network::make_event()))
     }
 
     pub fn clear(&self) {
-        network::set_bell(self.0, false);
+        network::set_event(self.0, false);
     }
 
     pub fn wake(&self) {
-        network::set_bell(self.0, true);
+        network::set_event(self.0, true);
     }
 }
 
