@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_client::{Error, File, OpenOptions, Options, Partition, Result, Target, TierFile, TierOptions};
+use pario_client::{OpenOptions, Options, Partition, Target, TierOptions};
 use pario_conformance::torture::history::{Call, CallOutcome, How, Op, content};
+use pario_conformance::torture::worker_file::{WorkerFile, failed, outcome};
 use pario_runtime::simulation::scheduler;
 
 use crate::plan::Plan;
@@ -19,62 +20,15 @@ pub const FLUSH_DEADLINE: Duration = Duration::from_secs(8);
 /// The calls of all clients of a history.
 pub type Calls = Rc<RefCell<Vec<Call>>>;
 
-/// An open file, and its blocks in the client's own memory.
-#[derive(Clone)]
-struct OpenFile {
-    file: File,
-    cached: Option<Arc<TierFile>>,
-}
-
-impl OpenFile {
-    fn write(&self, pieces: &[(u64, &[u8])]) -> Result<()> {
-        match (&self.cached, pieces) {
-            (Some(cached), pieces) => cached.write_vectored_at(pieces),
-            (None, [(at, bytes)]) => self.file.write_at(bytes, *at),
-            (None, pieces) => self.file.write_vectored_at(pieces),
-        }
-    }
-
-    fn read(&self, bytes: &mut [u8], at: u64) -> Result<usize> {
-        match &self.cached {
-            Some(cached) => cached.read_at(bytes, at),
-            None => self.file.read_at(bytes, at),
-        }
-    }
-
-    fn stage(&self) -> Result<()> {
-        self.cached.as_ref().map_or(Ok(()), |cached| cached.flush())
-    }
-
-    fn set_len(&self, size: u64) -> Result<()> {
-        self.stage()?;
-        self.cached.iter().for_each(|cached| cached.cut(size));
-        self.file.set_len(size)
-    }
-
-    fn close(self) -> Result<()> {
-        let staged = self.cached.and_then(Arc::into_inner).map_or(Ok(()), |cached| cached.close(false));
-        self.file.close().and(staged)
-    }
-}
-
 /// A client.
 pub struct Client {
     pub worker: u32,
     pub plan: Plan,
     pub target: Target,
     pub calls: Calls,
-    files: Vec<Option<OpenFile>>,
+    files: Vec<Option<WorkerFile>>,
     random: fastrand::Rng,
     serials: u64,
-}
-
-fn failed(error: &Error) -> CallOutcome {
-    CallOutcome::Failed { kind: format!("{:?}", error.kind()), text: error.to_string() }
-}
-
-fn outcome(result: Result<()>) -> CallOutcome {
-    result.map_or_else(|error| failed(&error), |()| CallOutcome::Done)
 }
 
 impl Client {
@@ -128,7 +82,7 @@ impl Client {
         let mut opened = None;
         self.call(Op::Open { file, how }, || match partition.open(&format!("/f{file}"), &options) {
             Ok(file) => {
-                opened = Some(OpenFile { file, cached: None });
+                opened = Some(WorkerFile { file, cached: None });
                 CallOutcome::Done
             }
             Err(error) => failed(&error),
@@ -144,7 +98,7 @@ impl Client {
         self.files[file].is_some()
     }
 
-    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&OpenFile) -> CallOutcome) {
+    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&WorkerFile) -> CallOutcome) {
         if let Some(open) = self.files[file].clone() {
             self.call(op, || act(&open));
         }

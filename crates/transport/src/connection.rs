@@ -22,7 +22,8 @@ use crate::deadline_stream::DeadlineStream;
 use crate::error::{ConnectionAction, Error};
 use crate::fork::ForkGuard;
 use crate::records::{RecordReadError, RecordReader, RecordWriter};
-use crate::stream::{Interest, SocketOptions, Stream};
+use crate::socket_options::{Interest, SocketOptions};
+use crate::stream::Stream;
 
 /// The largest number of outstanding requests.
 pub const MOST_OUTSTANDING: usize = 64;

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::error::{ConnectionAction, Error};
-use crate::stream::{Interest, Stream};
+use crate::socket_options::Interest;
+use crate::stream::Stream;
 
 /// The deadline, the peer and the operation of a wait.
 #[derive(Clone, Copy)]

@@ -16,6 +16,7 @@ mod fork;
 mod listener;
 mod records;
 mod server_handshake;
+mod socket_options;
 #[cfg_attr(pario_simulation, path = "simulated/stream.rs")]
 mod stream;
 #[cfg_attr(pario_simulation, allow(dead_code))]
@@ -28,5 +29,6 @@ pub use fork::{is_forked, watch_forks};
 pub use listener::Listener;
 pub use records::{RecordReadError, RecordReader, RecordWriter};
 pub use server_handshake::{AcceptedClient, HandshakeConfig, HandshakeStep, ServerHandshake};
-pub use stream::{Interest, Ready, SocketOptions, Stream};
+pub use socket_options::{Interest, Ready, SocketOptions};
+pub use stream::Stream;
 pub use sys::{fresh_client, fresh_nonce, own_user};

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::stream::{SocketOptions, Stream};
+use crate::socket_options::SocketOptions;
+use crate::stream::Stream;
 use crate::sys;
 
 /// A nonblocking listener. Dropping it removes the file of a Unix socket.

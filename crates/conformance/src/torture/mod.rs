@@ -20,6 +20,7 @@ mod tally;
 mod tamper;
 mod verdict;
 mod worker;
+pub mod worker_file;
 
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -9,11 +9,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario::{File, OpenOptions, Options, Partition, TierFile, TierOptions};
+use pario::{OpenOptions, Options, Partition, TierOptions};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::history::{CallOutcome, How, Journal, Op, content};
 use super::names;
+use super::worker_file::{WorkerFile, failed, outcome};
 use crate::dice::Dice;
 
 /// The variable that says what a worker has to do.
@@ -111,14 +112,6 @@ pub fn directory(slot: usize) -> String {
     format!("/w{slot}")
 }
 
-fn failed(error: &pario::Error) -> CallOutcome {
-    CallOutcome::Failed { kind: format!("{:?}", error.kind()), text: error.to_string() }
-}
-
-fn outcome(result: pario::Result<()>) -> CallOutcome {
-    result.map_or_else(|error| failed(&error), |()| CallOutcome::Done)
-}
-
 /// Does the task that the environment names; `false` if it names none.
 pub fn run_if_told() -> bool {
     let Ok(text) = std::env::var(VARIABLE) else { return false };
@@ -134,51 +127,11 @@ pub fn run_if_told() -> bool {
     true
 }
 
-/// An open file, and what is kept of it here.
-#[derive(Clone)]
-struct Open {
-    file: File,
-    kept: Option<Arc<TierFile>>,
-}
-
-impl Open {
-    fn write(&self, pieces: &[(u64, &[u8])]) -> pario::Result<()> {
-        match (&self.kept, pieces) {
-            (Some(kept), pieces) => kept.write_vectored_at(pieces),
-            (None, [(at, bytes)]) => self.file.write_at(bytes, *at),
-            (None, pieces) => self.file.write_vectored_at(pieces),
-        }
-    }
-
-    fn read(&self, bytes: &mut [u8], at: u64) -> pario::Result<usize> {
-        match &self.kept {
-            Some(kept) => kept.read_at(bytes, at),
-            None => self.file.read_at(bytes, at),
-        }
-    }
-
-    /// Flushes tier 1.
-    fn flush(&self) -> pario::Result<()> {
-        self.kept.as_ref().map_or(Ok(()), |kept| kept.flush())
-    }
-
-    fn set_len(&self, size: u64) -> pario::Result<()> {
-        self.flush()?;
-        self.kept.iter().for_each(|kept| kept.cut(size));
-        self.file.set_len(size)
-    }
-
-    fn close(self) -> pario::Result<()> {
-        let kept = self.kept.and_then(Arc::into_inner).map_or(Ok(()), |kept| kept.close(false));
-        self.file.close().and(kept)
-    }
-}
-
 struct Worker {
     task: Task,
     journal: Journal,
     dice: Dice,
-    files: Vec<Option<Open>>,
+    files: Vec<Option<WorkerFile>>,
     calls: u64,
     serials: u64,
     until: Instant,
@@ -322,7 +275,7 @@ impl Worker {
         let mut opened = None;
         self.call(Op::Open { file, how }, || match partition.open(&file_path(file), &options) {
             Ok(file) => {
-                opened = Some(Open { file, kept: None });
+                opened = Some(WorkerFile { file, cached: None });
                 CallOutcome::Done
             }
             Err(error) => failed(&error),
@@ -331,14 +284,14 @@ impl Worker {
             // A team of its own; if servers are away it does without.
             let options = TierOptions { bytes: 256 << 10, ..TierOptions::default() };
             let team = u128::from(self.task.worker) << 64 | u128::from(self.task.seed);
-            open.kept = partition.tier1().open(&open.file, team, &options).ok().map(Arc::new);
+            open.cached = partition.tier1().open(&open.file, team, &options).ok().map(Arc::new);
         }
         self.files[file] = opened;
         self.files[file].is_some()
     }
 
     /// Makes a call that is about an open file.
-    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&Open) -> CallOutcome) {
+    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&WorkerFile) -> CallOutcome) {
         let Some(open) = self.files[file].clone() else { return };
         self.call(op, || act(&open));
     }
@@ -349,11 +302,11 @@ impl Worker {
     }
 
     fn sync(&mut self, file: usize) {
-        self.with(file, Op::Sync { file }, |open| outcome(open.flush().and_then(|()| open.file.sync())));
+        self.with(file, Op::Sync { file }, |open| outcome(open.stage().and_then(|()| open.file.sync())));
     }
 
     fn flush(&mut self, file: usize) {
-        self.with(file, Op::Flush { file }, |open| outcome(open.flush().and_then(|()| open.file.flush())));
+        self.with(file, Op::Flush { file }, |open| outcome(open.stage().and_then(|()| open.file.flush())));
     }
 
     fn len(&mut self, file: usize) {
@@ -414,7 +367,7 @@ impl Worker {
     fn write(&mut self, file: usize, extents: Vec<(u64, u64)>) {
         let serial = self.serial();
         let bytes: Vec<_> = extents.iter().map(|(at, len)| (*at, content(serial, *at, *len))).collect();
-        let kept = self.files[file].as_ref().is_some_and(|open| open.kept.is_some());
+        let kept = self.files[file].as_ref().is_some_and(|open| open.cached.is_some());
         self.with(file, Op::Write { file, serial, extents, kept }, |open| {
             let pieces: Vec<_> = bytes.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
             outcome(open.write(&pieces))

@@ -7,7 +7,8 @@ use pario_runtime::simulation::network::{self, SocketNumber};
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::stream::{SocketOptions, Stream};
+use crate::socket_options::SocketOptions;
+use crate::stream::Stream;
 
 /// A nonblocking listener.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use pario_runtime::simulation::process::HostId;
 use pario_runtime::simulation::scheduler;
 
 use crate::address::Address;
+use crate::socket_options::{Interest, Ready, SocketOptions};
 use crate::sys;
 
 /// The byte that travels with a descriptor.
@@ -21,41 +22,6 @@ const CROWDED: Duration = Duration::from_millis(2);
 /// A connected stream.
 #[derive(Debug)]
 pub struct Stream(SocketNumber);
-
-/// How a stream is set up; without effect here.
-#[derive(Clone, Copy, Debug)]
-pub struct SocketOptions {
-    /// Bytes of the system's buffers.
-    pub buffer: Option<u32>,
-    /// After this time without any sign of life the peer's host is taken for dead.
-    pub silence: Duration,
-}
-
-impl Default for SocketOptions {
-    fn default() -> SocketOptions {
-        SocketOptions { buffer: None, silence: Duration::from_secs(30) }
-    }
-}
-
-/// What to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// That something can be read.
-    Read,
-    /// That something can be written.
-    Write,
-    /// Either.
-    Both,
-}
-
-/// What can be done without waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// Reading.
-    pub read: bool,
-    /// Writing.
-    pub write: bool,
-}
 
 /// The virtual time of an instant.
 fn virtual_time(deadline: Instant) -> u64 {
