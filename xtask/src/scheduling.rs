@@ -1,4 +1,4 @@
-//! Threads and locks of clients and servers come from the crate `runtime` alone, so that a simulation controls all of them.
+//! Threads, locks and clocks of clients and servers come from the crate `runtime` alone, so that a simulation controls all of them.
 
 use crate::place;
 use crate::prints::test_modules;
@@ -19,6 +19,8 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("sync::Condvar", "pario_runtime::sync::Condvar"),
     ("sync::RwLock", "pario_runtime::sync::RwLock"),
     ("mpsc", "a lock and a condition variable of pario_runtime::sync"),
+    ("time::Instant", "pario_runtime::time::Instant"),
+    ("time::SystemTime", "pario_runtime::time::SystemTime"),
     ("process::abort", "pario_runtime::abort"),
 ];
 
@@ -69,10 +71,10 @@ fn forbidden_lines(text: &str) -> Vec<(usize, &'static str, &'static str)> {
 
 /// `use std::sync::{Arc, Mutex}` with every name behind its path.
 fn expand(line: &str) -> String {
-    match line.split_once("std::sync::{") {
-        Some((_, names)) => names.split([',', '}', ' ']).map(|name| format!("sync::{name} ")).collect(),
-        None => line.to_owned(),
-    }
+    let Some((path, names)) = line.split_once("::{") else { return line.to_owned() };
+    let module = path.rsplit([':', ' ']).next().unwrap_or_default();
+    let names = names.split([',', '}', ' ']).map(|name| format!("{module}::{name} "));
+    format!("{path}:: {}", names.collect::<String>())
 }
 
 #[cfg(test)]
@@ -86,6 +88,7 @@ mod tests {
             lines("use std::sync::{Arc, Mutex};\nuse std::sync::Arc;\nstd::thread::sleep(time);"),
             [1, 3]
         );
+        assert_eq!(lines("use std::time::{Duration, Instant};\nuse std::time::Duration;"), [1]);
         assert!(
             lines("use pario_runtime::sync::Mutex;\nlet x = pario_runtime::thread::spawn(f);").is_empty()
         );

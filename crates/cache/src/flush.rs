@@ -7,7 +7,9 @@ use crate::table::{SlotPhase, SlotTable};
 use pario_types::FileId;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use pario_runtime::time::Instant;
 
 /// A dirty block that the caller stores; no other thread does meanwhile.
 ///

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use pario_runtime::time::Instant;
 
 /// The time for which a lent slot that its borrower has not pinned stays lent, once another client requests the block.
 const LOAN: Duration = Duration::from_secs(1);

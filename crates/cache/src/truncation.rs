@@ -8,7 +8,9 @@ use crate::state::{CLOSED, DIRTY};
 use crate::table::{SlotPhase, SlotTable};
 use pario_types::{FileId, TruncationId};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use pario_runtime::time::Instant;
 
 /// A truncation in progress. Until its drop no other thread or client accesses the blocks concerned: they are busy to the
 /// server's threads, stale to clients, and not flushed. So the store can be truncated in between, and neither an old fill nor an

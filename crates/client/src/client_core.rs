@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::{Condvar, Mutex};
+use pario_runtime::time::Instant;
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, OpenAccess};

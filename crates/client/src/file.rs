@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use pario_layout::{Layout, StripedView, Striping};
+use pario_runtime::time::SystemTime;
 use pario_types::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
+use pario_runtime::time::Instant;
 use pario_types::{FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, LocalPart, ServerStatus, StorageSpace};
 use pario_wire::{Reply, Request};

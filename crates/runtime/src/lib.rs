@@ -4,11 +4,16 @@
 //! nothing. In a build with `--cfg pario_simulation` the same names belong to a scheduler that runs all threads of all simulated processes
 //! in one thread, one at a time, in an order that a seed decides (`simulation`). A test that fails with some seed fails with it again.
 //!
-//! Clocks and random numbers need no names of their own: a simulation replaces the C library's `clock_gettime` and `getrandom`, which the
-//! standard library and all crates call.
+//! Clocks and random numbers are the standard library's in both builds: a simulation replaces the C library's `clock_gettime` and
+//! `getrandom`, which the standard library and all crates call.
 
 #[cfg(pario_simulation)]
 pub mod simulation;
+
+/// Clocks. A simulation decides what they show.
+pub mod time {
+    pub use std::time::{Instant, SystemTime};
+}
 
 #[cfg(not(pario_simulation))]
 mod real {

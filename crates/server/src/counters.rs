@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, Stamp};
 use pario_wire::message::StorageCounters;
 

@@ -4,12 +4,13 @@
 //! aborted them.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_layout::PlacementMapId;
 use pario_namespace as ns;
 use pario_namespace::{Caller, Namespace, NamespaceCounts};
 use pario_runtime::sync::{Condvar, Mutex};
+use pario_runtime::time::Instant;
 use pario_shm::ProcessIdentity;
 use pario_types::{ClientId, FileId, RequestId, Stamp, TruncationId};
 use pario_wire::{Reply, Request};

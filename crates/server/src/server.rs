@@ -1,12 +1,13 @@
 //! A running server, from its configuration to its end.
 
-use pario_runtime::thread::JoinHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_cache::{Adopted, Geometry, LostBlocks, Pool, PoolIdentity};
+use pario_runtime::thread::JoinHandle;
+use pario_runtime::time::Instant;
 use pario_store::{FaultyStore, FileStore, Store};
 use pario_transport::{Address, Listener, SocketOptions};
 

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::Instant;
 
+use pario_runtime::time::Instant;
 use pario_types::{RequestId, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+
+use pario_runtime::time::Instant;
 
 use crate::error::{ConnectionAction, Error};
 use crate::socket_options::Interest;

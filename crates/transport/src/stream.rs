@@ -5,7 +5,9 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use pario_runtime::time::Instant;
 
 use crate::address::Address;
 use crate::socket_options::{Interest, Ready, SocketOptions};

@@ -11,8 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_types::ClientId;
 use pario_wire::Nonce;
 

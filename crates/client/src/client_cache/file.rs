@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use pario_runtime::time::Instant;
 
 use super::lease::Hold;
 use super::server_io::ServerIo;

@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, ServerId};
 
 use super::ranges::Ranges;

@@ -8,8 +8,9 @@
 //! back, it accepts them, or refuses them for the same reason.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_types::ServerId;
 
 use super::Shared;

@@ -1,8 +1,9 @@
 //! The memory budget for blocks of all files. An allocation evicts clean blocks, and waits only if all blocks are dirty.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_types::FileId;
 
 use super::state::{CachedFile, Key, State};

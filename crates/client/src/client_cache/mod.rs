@@ -26,9 +26,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::{Condvar, Mutex, MutexGuard};
+use pario_runtime::time::Instant;
 use pario_types::FileId;
 
 use crate::error::{Error, Result};

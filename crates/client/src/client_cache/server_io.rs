@@ -2,9 +2,10 @@
 //! servers; tests simulate servers.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_layout::Striping;
+use pario_runtime::time::Instant;
 use pario_types::{FileId, ServerId};
 
 use crate::error::Result;

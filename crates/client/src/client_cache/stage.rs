@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_types::ErrorKind;
 
 use super::ranges::Ranges;

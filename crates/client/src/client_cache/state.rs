@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
-use std::time::Instant;
 
 use pario_layout::Striping;
+use pario_runtime::time::Instant;
 use pario_types::{FileId, ServerId};
 
 use super::ranges::Ranges;

@@ -8,9 +8,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_layout::Striping;
+use pario_runtime::time::Instant;
 use pario_types::ServerId;
 use pario_wire::greeting::Role;
 use pario_wire::{Reply, Request, message};

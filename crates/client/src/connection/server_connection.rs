@@ -7,9 +7,10 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use pario_runtime::time::Instant;
 use pario_transport::{Connection, SocketOptions, is_forked};
 use pario_types::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_types::{FileId, ServerId};
 use pario_wire::{Reply, Request};
 

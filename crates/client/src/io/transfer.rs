@@ -12,8 +12,8 @@
 //! them under a lock ([`crate::replicas::selection`]).
 
 use std::ops::Range;
-use std::time::Instant;
 
+use pario_runtime::time::Instant;
 use pario_types::ServerId;
 
 use crate::error::{Error, Result};

@@ -8,11 +8,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Instant;
 
 use pario_buffer::UserBuffer;
 use pario_cache::SlotRef;
 use pario_layout::StripedView;
+use pario_runtime::time::Instant;
 use pario_types::{Offset, Pos, ServerId};
 use pario_view::View;
 use pario_wire::message::{AcquireIntent, BlockRange};

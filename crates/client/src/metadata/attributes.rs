@@ -1,8 +1,9 @@
 //! Attributes of files and directories.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pario_layout::{PlacementMapId, Striping};
+use pario_runtime::time::SystemTime;
 use pario_types::{FileId, Stamp};
 use pario_wire::message::{Attributes, InodeKind};
 

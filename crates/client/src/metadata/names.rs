@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use pario_layout::Layout;
+use pario_runtime::time::SystemTime;
 use pario_types::{ErrorKind, FileId};
 use pario_wire::message::{Attributes, DirectoryEntry, FileSize, Inode, InodeKind};
 use pario_wire::{Reply, Request};

@@ -6,10 +6,11 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use pario_layout::{Layout, PlacementMap};
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::{Instant, SystemTime};
 use pario_transport::is_forked;
 use pario_types::{ErrorKind, FileId, ServerId, Stamp};
 use pario_wire::message::{self, Attributes, CloseReport, FileSize, OpenAccess};

@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::{Reply, Request};
 

@@ -12,9 +12,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_layout::ExtentLocation;
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{self, REPLICA_LOCK_BIT};
 use pario_wire::{Reply, Request};

@@ -3,9 +3,10 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_cache::{BlockFlush, DirtySweep, SweepStep};
+use pario_runtime::time::Instant;
 use pario_types::FileId;
 
 use crate::counters::Counters;

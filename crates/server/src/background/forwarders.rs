@@ -7,9 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use pario_runtime::sync::{Condvar, Mutex};
+use pario_runtime::time::Instant;
 use pario_transport::{Address, Connection, SocketOptions, fresh_client};
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};

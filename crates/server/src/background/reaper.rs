@@ -1,11 +1,12 @@
 //! The reaper, a thread of the metadata server: it removes the parts of removed files, and resolves truncations whose clients are gone
 //! or have aborted them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_layout::Layout;
 use pario_namespace::UnfinishedTruncation;
 use pario_runtime::sync::MutexGuard;
+use pario_runtime::time::Instant;
 use pario_types::{FileId, ServerId, Stamp};
 use pario_wire::Request;
 

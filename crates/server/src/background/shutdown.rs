@@ -14,9 +14,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use pario_runtime::time::Instant;
 use pario_wire::message::Failure;
 
 use crate::core::Core;

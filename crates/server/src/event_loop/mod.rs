@@ -11,9 +11,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::sync::{Mutex, MutexGuard};
+use pario_runtime::time::Instant;
 use pario_transport::Listener;
 
 use crate::core::Core;

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Instant;
 
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
 
 #[derive(Default)]
 pub(crate) struct Timers(Mutex<BinaryHeap<Reverse<(Instant, u64)>>>);

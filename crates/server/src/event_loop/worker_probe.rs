@@ -4,9 +4,9 @@
 //! no connection, of which there may be too many.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
 
 use super::PROBE;
 use super::timers::Timers;

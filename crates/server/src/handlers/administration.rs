@@ -1,7 +1,8 @@
 //! Requests about the server itself: status, space, shutdown.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_wire::message::{
     NamespaceCounters, PoolStatus, Reply, Request, ServerStatus, StorageSpace, TrafficCounters,
 };

@@ -1,7 +1,8 @@
 //! Leases of teams, and the mailboxes by which their processes receive recalls.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
 use pario_types::FileId;
 use pario_wire::message::{ByteRange, Reply, Request};
 

@@ -17,9 +17,10 @@ mod storage;
 mod truncation;
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_cache::{LedgerId, PoolTruncation};
+use pario_runtime::time::Instant;
 use pario_types::{ClientId, FileId, RequestId};
 use pario_wire::message::{Reply, Request};
 

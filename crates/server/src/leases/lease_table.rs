@@ -13,12 +13,13 @@
 //!   recall takes no more than it asked for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_locks::{
     Grant, LockAction, LockCounters, LockExtent, LockId, LockLimits, LockManager, LockMode, LockRelease,
     LockRequest, LockTicket,
 };
+use pario_runtime::time::Instant;
 use pario_types::{ClientId, FileId};
 use pario_wire::message::LeaseCounters;
 

@@ -19,11 +19,12 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_cache::{Pool, SlotInvalidation};
 use pario_locks::{LockExtent, LockId};
 use pario_runtime::sync::{Mutex, MutexGuard};
+use pario_runtime::time::Instant;
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{BlockRange, ByteRange, LeaseCounters, LeaseRecall};
 

@@ -16,10 +16,11 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_cache::Pin;
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, FileId};
 
 use super::{BATCH, PoolTier};

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use pario_cache::LedgerId;
 use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
 use pario_shm::ProcessIdentity;
 use pario_transport::{HandshakeConfig, ServerHandshake, Stream, fresh_nonce};
 use pario_types::ClientId;

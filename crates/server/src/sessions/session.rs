@@ -7,9 +7,10 @@
 
 use std::io::ErrorKind::WouldBlock;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_cache::LedgerId;
+use pario_runtime::time::Instant;
 use pario_shm::ProcessIdentity;
 use pario_transport::{HandshakeStep, RecordReadError, RecordReader, RecordWriter, ServerHandshake, Stream};
 use pario_types::{ClientId, ErrorKind, FileId};

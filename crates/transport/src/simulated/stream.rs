@@ -3,11 +3,12 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_runtime::simulation::network::{self, SocketNumber};
 use pario_runtime::simulation::process::HostId;
 use pario_runtime::simulation::scheduler;
+use pario_runtime::time::Instant;
 
 use crate::address::Address;
 use crate::socket_options::{Interest, Ready, SocketOptions};
