@@ -13,6 +13,7 @@ reads is compared with what may be there. A failing seed fails again in the same
   --log          run only that seed, and print its log
   --jobs N       histories at a time [processors]
   --faults A,B…  only these: kill, stop, term, break, cut, host [all]
+  --set A=N,B=N… change numbers of the plan of each history, for instance clients=1,calls=7,kill=0
   --bug NAME     plant a bug, and expect to find it
   --bugs         plant each bug in turn; a table of how soon each is found (--seconds for each [600])
 ";
@@ -31,6 +32,8 @@ pub struct Arguments {
     pub log: bool,
     pub jobs: usize,
     pub faults: Option<Vec<String>>,
+    /// Numbers of plans that are not drawn.
+    pub set: Vec<(String, u64)>,
     pub bug: Option<String>,
     pub bugs: bool,
 }
@@ -45,6 +48,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         log: false,
         jobs,
         faults: None,
+        set: Vec::new(),
         bug: None,
         bugs: false,
     };
@@ -63,6 +67,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
                 let value = words.next().ok_or("--faults needs a list")?;
                 arguments.faults = Some(value.split(',').map(str::to_owned).collect());
             }
+            "--set" => arguments.set = parse_settings(&words.next().ok_or("--set needs a list")?)?,
             "--bug" => arguments.bug = Some(words.next().ok_or("--bug needs a name")?),
             "--bugs" => arguments.bugs = true,
             "--help" | "-h" => return Ok(None),
@@ -73,4 +78,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         (arguments.seeds, arguments.jobs) = (1, 1);
     }
     Ok(Some(arguments))
+}
+
+fn parse_settings(text: &str) -> Result<Vec<(String, u64)>, String> {
+    let parse = |word: &str| {
+        let (name, value) = word.split_once('=').ok_or_else(|| format!("`{word}` is not NAME=NUMBER"))?;
+        let value = value.parse().map_err(|_| format!("`{value}` is no number"))?;
+        Ok((name.to_owned(), value))
+    };
+    text.split(',').map(parse).collect()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pario_client::{OpenOptions, Options, Partition, Target, TierOptions};
 use pario_conformance::torture::history::{Call, CallOutcome, How, Op, content};
 use pario_conformance::torture::worker_file::{WorkerFile, failed, outcome};
-use pario_runtime::simulation::scheduler;
+use pario_runtime::simulation::{random, scheduler};
 
 use crate::plan::Plan;
 
@@ -33,9 +33,8 @@ pub struct Client {
 
 impl Client {
     pub fn new(worker: u32, plan: &Plan, target: Target, calls: Calls) -> Client {
-        let seed = scheduler::random_below(u64::MAX);
         let files = (0..plan.files).map(|_| None).collect();
-        let random = fastrand::Rng::with_seed(seed);
+        let random = random::stream(plan.seed, "client", worker.into());
         Client { worker, plan: plan.clone(), target, calls, files, random, serials: 0 }
     }
 
@@ -159,7 +158,13 @@ impl Client {
     /// Makes random calls.
     pub fn work(mut self) {
         let Some(partition) = self.connect(DEADLINE) else { return };
-        for _ in 0..self.plan.calls {
+        for index in 0..self.plan.calls {
+            // Each call has its own random numbers, so that the others stay as they are when a call is taken away.
+            let number = u64::from(self.worker) << 32 | u64::from(index);
+            self.random = random::stream(self.plan.seed, "call", number);
+            if !self.plan.has_call(self.worker, index) {
+                continue;
+            }
             if self.random.u32(0..3) == 0 {
                 scheduler::sleep(Duration::from_micros(self.random.u64(0..3000)));
             }

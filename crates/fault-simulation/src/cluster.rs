@@ -24,7 +24,7 @@ const PORT: u16 = 7000;
 /// How long a server may take to start.
 const START: Duration = Duration::from_secs(60);
 
-/// A server as the director sees it.
+/// A server as the test driver sees it.
 #[derive(Clone, Default)]
 struct Running {
     process: Option<SimulatedPid>,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use pario_runtime::simulation::network;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::scheduler;
@@ -22,12 +23,12 @@ pub struct Damage {
     pub loss: Option<u64>,
 }
 
-/// Injects one fault.
-pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess]) -> Damage {
-    let kind = plan.faults[scheduler::random_below(plan.faults.len() as u64) as usize];
-    let server = scheduler::random_below(plan.servers.into()) as usize;
-    let of_client = !clients.is_empty() && scheduler::random_below(3) == 0;
-    let client = clients.get(scheduler::random_below(clients.len() as u64) as usize).copied();
+/// Injects one fault. Its random numbers are its own: what one fault draws does not change the others.
+pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random: &mut Rng) -> Damage {
+    let kind = plan.draw_fault(random);
+    let server = random.usize(0..plan.servers.into());
+    let of_client = !clients.is_empty() && random.u32(0..3) == 0;
+    let client = random.choice(clients).copied();
     scheduler::log(format!(
         "fault: {kind:?}, {}",
         if of_client { "client".into() } else { format!("server {server}") }
@@ -42,18 +43,18 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess]) -> Dama
         FaultKind::Stop => {
             if let Some(process) = process {
                 process::stop(process);
-                later(&[5, 500, 6000], move || process::resume_process(process));
+                later(&[5, 500, 6000], random, move || process::resume_process(process));
             }
         }
         FaultKind::Terminate => cluster.terminate(server),
-        FaultKind::Break => drop(process.map(network::break_connection)),
+        FaultKind::Break => drop(process.map(|process| network::break_connection(process, random))),
         FaultKind::Cut => {
-            let host = HostId(1 + scheduler::random_below(plan.hosts.into()) as u32);
+            let host = HostId(random.u32(1..=plan.hosts));
             network::set_cut(host, true);
-            later(&[5, 500, 6000], move || network::set_cut(host, false));
+            later(&[5, 500, 6000], random, move || network::set_cut(host, false));
         }
         FaultKind::HostLost => {
-            let host = HostId(1 + scheduler::random_below(plan.hosts.into()) as u32);
+            let host = HostId(random.u32(1..=plan.hosts));
             process::reboot(host);
             cluster.lose_memory(host);
             let is_killed = |client: &&ClientProcess| !process::is_alive(client.1);
@@ -65,9 +66,9 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess]) -> Dama
 }
 
 /// Does something after a while, of which one of these is the most milliseconds; other faults may happen meanwhile.
-fn later(longest_ms: &[u64], act: impl FnOnce() + Send + 'static) {
-    let longest = longest_ms[scheduler::random_below(longest_ms.len() as u64) as usize];
-    let time = Duration::from_millis(1 + scheduler::random_below(longest));
+fn later(longest_ms: &[u64], random: &mut Rng, act: impl FnOnce() + Send + 'static) {
+    let longest = longest_ms[random.usize(0..longest_ms.len())];
+    let time = Duration::from_millis(random.u64(1..=longest));
     thread::spawn(move || {
         scheduler::sleep(time);
         act();

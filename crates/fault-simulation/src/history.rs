@@ -9,11 +9,11 @@ use std::time::Duration;
 use pario_conformance::torture::contents::{Circumstances, Contents};
 use pario_conformance::torture::history::{Call, Op};
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
-use pario_runtime::simulation::scheduler;
+use pario_runtime::simulation::{random, scheduler};
 
 use crate::client::{Calls, Client};
 use crate::cluster::{Cluster, host_of};
-use crate::faults::{self, ClientProcess};
+use crate::faults::{self, ClientProcess, Damage};
 use crate::plan::{Ending, Plan};
 
 /// Requests of a dead client have no effect after this time.
@@ -25,7 +25,7 @@ const LONGEST_CALL: Duration = Duration::from_secs(45);
 /// The reason why a history is wrong.
 pub type Violation = String;
 
-/// Runs a history. The director's thread calls it.
+/// Runs a history. The thread of the test driver calls it.
 pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
     let cluster = Cluster::new(directory, plan);
     cluster.bring_up()?;
@@ -36,15 +36,17 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
     for index in 0..plan.clients {
         clients.push(start_client(plan, &cluster, &calls, index, &mut next_worker));
     }
-    let mut left = plan.fault_count;
+    let mut fault = 0;
     while clients.iter().any(|client| process::has_threads(client.1)) {
-        scheduler::sleep(Duration::from_nanos(
-            scheduler::random_below(plan.fault_interval.as_nanos() as u64),
-        ));
+        let mut random = random::stream(plan.seed, "fault", fault);
+        scheduler::sleep(Duration::from_nanos(random.u64(0..plan.fault_interval.as_nanos() as u64)));
         clients.retain(|client| process::has_threads(client.1));
-        if left > 0 && !clients.is_empty() {
-            left -= 1;
-            let damage = faults::inject(plan, &cluster, &clients);
+        if fault < plan.fault_count.into() && !clients.is_empty() {
+            let damage = match plan.has_fault(fault) {
+                true => faults::inject(plan, &cluster, &clients, &mut random),
+                false => Damage::default(),
+            };
+            fault += 1;
             deaths.extend(damage.killed.into_iter().map(|worker| (worker, scheduler::now())));
             losses.extend(damage.loss);
         }

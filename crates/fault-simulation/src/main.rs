@@ -20,6 +20,8 @@ mod plan;
 #[cfg(pario_simulation)]
 #[allow(unsafe_code)]
 mod runner;
+#[cfg(pario_simulation)]
+mod settings;
 
 #[cfg(pario_simulation)]
 fn main() -> std::process::ExitCode {

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use pario_runtime::simulation::random;
+
 /// The bytes of a block of the pools.
 pub const BLOCK: u32 = 4096;
+
+/// Most clients of a history.
+pub const MOST_CLIENTS: usize = 3;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,7 @@ pub enum Ending {
 /// The shape of a history. The seed determines it before the history starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    pub seed: u64,
     pub servers: u16,
     /// Servers and clients are on so many hosts, in turn.
     pub hosts: u32,
@@ -59,8 +65,13 @@ pub struct Plan {
     pub calls: u32,
     /// Whether clients may cache blocks in their own memory.
     pub tier1: bool,
-    pub faults: Vec<FaultKind>,
+    /// The kinds of faults that happen, each with its share among all faults.
+    pub faults: Vec<(FaultKind, u32)>,
     pub fault_count: u32,
+    /// Faults that are left out: bit n stands for the n-th one.
+    pub skipped_faults: u64,
+    /// Calls that are left out, for each client: bit n stands for the n-th one.
+    pub skipped_calls: [u64; MOST_CLIENTS],
     /// The event between the last call and the last read of all files.
     pub ending: Ending,
     /// The longest time between two faults.
@@ -71,10 +82,11 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(seed: u64, allowed: &[FaultKind]) -> Plan {
-        let mut random = fastrand::Rng::with_seed(seed ^ 0x9e37_79b9);
-        let faults: Vec<FaultKind> = allowed.iter().copied().filter(|_| random.bool()).collect();
+        let mut random = random::stream(seed, "plan", 0);
+        let faults: Vec<_> = allowed.iter().filter(|_| random.bool()).map(|kind| (*kind, 1)).collect();
         let servers = random.u16(1..=3);
         Plan {
+            seed,
             servers,
             hosts: if random.u32(0..3) == 0 { 2 } else { 1 },
             stripe: [3000, 4096, 10_000][random.usize(0..3)],
@@ -82,7 +94,7 @@ impl Plan {
             workers: random.usize(1..=2),
             files: random.usize(1..=2),
             limit: [9000, 40_000, 150_000][random.usize(0..3)],
-            clients: random.usize(1..=3),
+            clients: random.usize(1..=MOST_CLIENTS),
             calls: random.u32(5..40),
             tier1: random.u32(0..4) == 0,
             fault_count: match (faults.is_empty(), random.u32(0..4)) {
@@ -96,8 +108,33 @@ impl Plan {
                 _ => Ending::Nothing,
             },
             faults,
+            skipped_faults: 0,
+            skipped_calls: [0; MOST_CLIENTS],
             fault_interval: Duration::from_micros(random.u64(200..20_000)),
             switch_one_in: [2, 5, 20, 100][random.usize(0..4)],
         }
+    }
+
+    /// Whether the plan has the fault of that number.
+    pub fn has_fault(&self, number: u64) -> bool {
+        let is_skipped = number < 64 && self.skipped_faults >> number & 1 == 1;
+        !is_skipped && self.faults.iter().any(|(_, share)| *share > 0)
+    }
+
+    /// Whether the plan has the call of that number of a client.
+    pub fn has_call(&self, worker: u32, number: u32) -> bool {
+        let skipped = (worker as usize).checked_sub(1).and_then(|index| self.skipped_calls.get(index));
+        number >= 64 || skipped.is_none_or(|skipped| skipped >> number & 1 == 0)
+    }
+
+    /// The kind of a fault: the smallest of random numbers, of which each kind draws as many as its share. A kind that is taken away therefore
+    /// changes only those faults that were of this kind.
+    pub fn draw_fault(&self, random: &mut fastrand::Rng) -> FaultKind {
+        let seed = random.u64(..);
+        let smallest = |(kind, share): &(FaultKind, u32)| {
+            let mut random = random::stream(seed, "kind", *kind as u64);
+            (0..*share).map(|_| random.u64(..)).min().unwrap_or(u64::MAX)
+        };
+        self.faults.iter().min_by_key(|one| smallest(one)).expect("a plan without faults injects none").0
     }
 }

@@ -13,8 +13,8 @@ use pario_runtime::simulation::planted;
 use pario_runtime::simulation::scheduler::{self, RunEnd, RunOptions};
 
 use crate::arguments::{self, Arguments, KEPT_SEEDS};
-use crate::history;
 use crate::plan::{FaultKind, KINDS, Plan};
+use crate::{history, settings};
 
 /// Most steps of a history.
 const MOST_STEPS: u64 = 20_000_000;
@@ -78,7 +78,9 @@ fn run_all(arguments: &Arguments) -> Result<String, String> {
     loop {
         while running.len() < arguments.jobs && begun.elapsed().as_secs() < arguments.seconds {
             let Some(seed) = seeds.next() else { break };
-            let (child, pipe) = start(seed, &allowed, arguments.log)?;
+            let mut plan = Plan::new(seed, &allowed);
+            arguments.set.iter().try_for_each(|(name, value)| settings::set(&mut plan, name, *value))?;
+            let (child, pipe) = start(plan, arguments.log)?;
             running.insert(child, (seed, pipe));
         }
         if running.is_empty() {
@@ -131,7 +133,7 @@ fn try_bugs(arguments: &Arguments) -> Result<String, String> {
 }
 
 /// Starts a history in a child process.
-fn start(seed: u64, allowed: &[FaultKind], log: bool) -> Result<(libc::pid_t, File), String> {
+fn start(plan: Plan, log: bool) -> Result<(libc::pid_t, File), String> {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors, which are new and ours.
     let (read, write) = unsafe {
@@ -145,7 +147,7 @@ fn start(seed: u64, allowed: &[FaultKind], log: bool) -> Result<(libc::pid_t, Fi
         -1 => Err(format!("fork: {}", std::io::Error::last_os_error())),
         0 => {
             drop(read);
-            let report = run_one(seed, allowed, log);
+            let report = run_one(plan, log);
             report_to(write, &report);
             // SAFETY: ends the child without destructors: the simulation has leaked what they would need.
             unsafe { libc::_exit(0) }
@@ -157,13 +159,13 @@ fn start(seed: u64, allowed: &[FaultKind], log: bool) -> Result<(libc::pid_t, Fi
     }
 }
 
-fn run_one(seed: u64, allowed: &[FaultKind], verbose: bool) -> Report {
+fn run_one(plan: Plan, verbose: bool) -> Report {
     let directory = std::path::PathBuf::from(format!("/dev/shm/pario-simulation-{}", std::process::id()));
-    let plan = Plan::new(seed, allowed);
-    let options = RunOptions { seed, switch_one_in: plan.switch_one_in, most_steps: MOST_STEPS, verbose };
-    let verdict = Rc::new(RefCell::new(Err("the director did not return".to_owned())));
+    let options =
+        RunOptions { seed: plan.seed, switch_one_in: plan.switch_one_in, most_steps: MOST_STEPS, verbose };
+    let verdict = Rc::new(RefCell::new(Err("the test driver did not return".to_owned())));
     let (result, place) = (Rc::clone(&verdict), directory.clone());
-    let shape = format!("{plan:?}");
+    let shape = format!("{plan:?}\n{}", settings::describe(&plan));
     let report = scheduler::run(options, move || *result.borrow_mut() = history::run(&plan, &place));
     let _ = std::fs::remove_dir_all(directory);
     let verdict = verdict.borrow().clone();

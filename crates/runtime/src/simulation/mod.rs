@@ -4,6 +4,7 @@
 //! - `process`: processes that die, stand still and go on, and their hosts.
 //! - `sync`, `thread`, `local`: locks, condition variables, threads and thread-local values with the interfaces of the real ones.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
+//! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
 //! - `interpose`: the C library's clocks and random numbers.
 
@@ -14,6 +15,7 @@ pub mod local;
 pub mod network;
 pub mod planted;
 pub mod process;
+pub mod random;
 pub mod scheduler;
 pub mod sync;
 pub mod thread;

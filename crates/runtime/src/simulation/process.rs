@@ -10,8 +10,8 @@ pub struct SimulatedPid(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u32);
 
-/// The process that runs the test itself. It is never killed.
-pub const DIRECTOR: SimulatedPid = SimulatedPid(1);
+/// The test driver: the process that starts all others and injects faults. It is never killed.
+pub const TEST_DRIVER: SimulatedPid = SimulatedPid(1);
 
 /// The process of the running thread.
 pub fn current_process() -> SimulatedPid {
@@ -51,7 +51,7 @@ pub fn is_alive(process: SimulatedPid) -> bool {
 
 /// Kills a process: none of its threads takes another step.
 pub fn kill(process: SimulatedPid) {
-    assert_ne!(process, DIRECTOR, "the director cannot be killed");
+    assert_ne!(process, TEST_DRIVER, "the test driver cannot be killed");
     let is_own = with(|scheduler| {
         scheduler.kill(process);
         scheduler.owner() == process

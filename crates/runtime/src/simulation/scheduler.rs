@@ -1,8 +1,8 @@
 //! The scheduler: threads are coroutines, of which one runs at a time.
 //!
 //! A thread runs until it blocks or reaches a [`point`] at which the scheduler takes the processor away. The next thread is chosen at
-//! random among those that can go on. If none can, virtual time jumps to the next timer. All choices come from one generator, so a seed
-//! determines a run.
+//! random among those that can go on. If none can, virtual time jumps to the next timer. All choices come from streams of random numbers that
+//! a seed determines, so a seed determines a run.
 //!
 //! A process that is killed never runs again: its threads keep their stacks, no destructor runs, and the simulated kernel closes its
 //! sockets, as a real kernel does. A run therefore leaks memory and takes place in a process of its own.
@@ -18,7 +18,8 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::network::Network;
-use super::process::{DIRECTOR, HostId, SimulatedPid};
+use super::process::{HostId, SimulatedPid, TEST_DRIVER};
+use super::random;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 512 << 10;
@@ -52,7 +53,7 @@ pub struct RunOptions {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// The director's function returned.
+    /// The test driver's function returned.
     Done,
     /// No thread can ever go on; these wait.
     Deadlock(Vec<String>),
@@ -123,7 +124,10 @@ struct Process {
 
 pub(crate) struct Scheduler {
     options: RunOptions,
+    /// Decides which thread goes on, and how long each step takes.
     random: fastrand::Rng,
+    /// The kernel's random numbers.
+    kernel_random: fastrand::Rng,
     now: u64,
     steps: u64,
     fingerprint: u64,
@@ -169,12 +173,13 @@ pub(crate) fn with<T>(act: impl FnOnce(&mut Scheduler) -> T) -> T {
     act(scheduler.as_mut().expect("a simulation runs"))
 }
 
-/// Runs `director` as the first thread, with all that it starts, until it returns. One run per program: a run leaks memory.
-pub fn run(options: RunOptions, director: impl FnOnce() + 'static) -> RunReport {
+/// Runs `driver` as the first thread, with all that it starts, until it returns. One run per program: a run leaks memory.
+pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
     assert!(!is_active(), "one simulation at a time");
     let scheduler = Scheduler {
         options,
-        random: fastrand::Rng::with_seed(options.seed),
+        random: random::stream(options.seed, "schedule", 0),
+        kernel_random: random::stream(options.seed, "kernel", 0),
         now: START,
         steps: 0,
         fingerprint: 0,
@@ -186,7 +191,7 @@ pub fn run(options: RunOptions, director: impl FnOnce() + 'static) -> RunReport 
         processes: Vec::new(),
         log: VecDeque::new(),
         panic: None,
-        network: Network::default(),
+        network: Network::new(options.seed),
         futexes: Vec::new(),
         file_locks: BTreeMap::new(),
         boots: BTreeMap::new(),
@@ -194,9 +199,9 @@ pub fn run(options: RunOptions, director: impl FnOnce() + 'static) -> RunReport 
     // SAFETY: no simulation runs, so nothing refers to the old one.
     unsafe { *GLOBAL.0.get() = Some(scheduler) };
     IS_SIMULATING.set(true);
-    let process = with(|scheduler| scheduler.add_process(HostId(0), "director"));
-    assert_eq!(process, DIRECTOR);
-    let first = start_task(process, "director".into(), Box::new(director));
+    let process = with(|scheduler| scheduler.add_process(HostId(0), "test driver"));
+    assert_eq!(process, TEST_DRIVER);
+    let first = start_task(process, "main".into(), Box::new(driver));
     let end = run_until_ended(first);
     let report = with(|scheduler| RunReport {
         end,
@@ -350,14 +355,14 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4)
 }
 
-/// A random number below `end`.
-pub fn random_below(end: u64) -> u64 {
+/// A random number below `end`, from the stream that decides which thread goes on.
+pub(crate) fn random_below(end: u64) -> u64 {
     with(|scheduler| scheduler.random.u64(0..end.max(1)))
 }
 
 /// Random bytes.
 pub fn fill_random(bytes: &mut [u8]) {
-    with(|scheduler| scheduler.random.fill(bytes));
+    with(|scheduler| scheduler.kernel_random.fill(bytes));
 }
 
 /// Adds a line to the log of the run.
@@ -421,7 +426,10 @@ impl Scheduler {
         *self.boots.entry(host).or_insert(1) += 1;
         let processes = (1..).map(SimulatedPid).zip(&self.processes);
         let is_left = |process: &Process| process.host == host && process.is_alive;
-        processes.filter(|(pid, process)| is_left(process) && *pid != DIRECTOR).map(|(pid, _)| pid).collect()
+        processes
+            .filter(|(pid, process)| is_left(process) && *pid != TEST_DRIVER)
+            .map(|(pid, _)| pid)
+            .collect()
     }
 
     pub fn host(&self, process: SimulatedPid) -> HostId {
@@ -436,10 +444,6 @@ impl Scheduler {
         let task = &self.tasks[task.0];
         let process = &self.processes[task.process.0 as usize - 1];
         format!("{}[{}] {}", process.name, task.process.0, task.name)
-    }
-
-    pub fn random(&mut self) -> &mut fastrand::Rng {
-        &mut self.random
     }
 
     pub fn time(&self) -> u64 {

@@ -1,16 +1,23 @@
-//! Streams, listeners and readiness between simulated processes.
+//! Streams and listeners between simulated processes.
 //!
 //! A socket has a number that looks like a descriptor and is none. Unix sockets deliver at once. Bytes over TCP arrive after a random delay,
 //! in order within a connection and in any order between connections, and not at all while one of both hosts is cut off. The sockets of a process that ends are closed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::process::{HostId, SimulatedPid};
+use super::random;
 use super::scheduler::{self, Scheduler, Waiter, Wakeup};
+
+mod poll;
+
+pub use poll::{PollInterest, make_event, make_poll, poll_wait, poll_watch, set_event};
+
+use poll::{PollState, Registration};
 
 /// The number of a simulated socket.
 pub type SocketNumber = i32;
@@ -30,8 +37,8 @@ const LONGEST_DELAY: u64 = 200_000;
 /// A connection whose peer's host is cut off for longer fails, in nanoseconds.
 const SILENCE: u64 = 30_000_000_000;
 
-#[derive(Default)]
 pub(crate) struct Network {
+    random: fastrand::Rng,
     sockets: BTreeMap<SocketNumber, Socket>,
     count: SocketNumber,
     unix: BTreeMap<(HostId, PathBuf), SocketNumber>,
@@ -49,13 +56,6 @@ struct Socket {
     waiters: Vec<Waiter>,
     /// Registration with a poll: its number there.
     poll: Option<Registration>,
-}
-
-#[derive(Clone, Copy)]
-struct Registration {
-    poll: u64,
-    number: u64,
-    interest: Option<PollInterest>,
 }
 
 enum Kind {
@@ -83,23 +83,6 @@ struct StreamState {
     is_broken: bool,
 }
 
-#[derive(Default)]
-struct PollState {
-    sockets: BTreeSet<SocketNumber>,
-    waiters: Vec<Waiter>,
-}
-
-/// The condition of a socket that a poll reports, once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PollInterest {
-    /// Something can be read.
-    Read,
-    /// Something can be written.
-    Write,
-    /// The other side has closed.
-    End,
-}
-
 fn use_network<T>(act: impl FnOnce(&mut Network, &Context) -> T) -> T {
     scheduler::with(|scheduler| {
         let owner = scheduler.owner();
@@ -125,6 +108,20 @@ fn broken_pipe() -> io::Error {
 }
 
 impl Network {
+    pub fn new(seed: u64) -> Network {
+        Network {
+            random: random::stream(seed, "network", 0),
+            sockets: BTreeMap::new(),
+            count: 0,
+            unix: BTreeMap::new(),
+            tcp: BTreeMap::new(),
+            next_port: 0,
+            cut: BTreeMap::new(),
+            polls: BTreeMap::new(),
+            poll_count: 0,
+        }
+    }
+
     fn add(&mut self, owner: SimulatedPid, host: HostId, kind: Kind) -> SocketNumber {
         self.count += 1;
         let number = FIRST + self.count;
@@ -294,7 +291,8 @@ pub fn connect_unix(path: &Path) -> io::Result<SocketNumber> {
 
 /// Connects to a port of a host.
 pub fn connect_tcp(host: HostId, port: u16, deadline: u64) -> io::Result<SocketNumber> {
-    scheduler::sleep(Duration::from_nanos(scheduler::random_below(LONGEST_DELAY)));
+    let delay = use_network(|network, _| network.random.u64(0..LONGEST_DELAY));
+    scheduler::sleep(Duration::from_nanos(delay));
     let is_cut = || {
         scheduler::with(|scheduler| {
             let own = scheduler.host(scheduler.owner());
@@ -394,7 +392,7 @@ pub fn read(number: SocketNumber, bytes: &mut [u8]) -> io::Result<usize> {
 pub fn write(number: SocketNumber, bytes: &[u8]) -> io::Result<usize> {
     scheduler::point();
     scheduler::with(|scheduler| {
-        let delay = scheduler.random().u64(1..=LONGEST_DELAY);
+        let delay = scheduler.network.random.u64(1..=LONGEST_DELAY);
         let now = scheduler.time();
         let stream = scheduler.network.stream(number)?;
         let (is_local, is_broken, peer) = (stream.is_local, stream.is_broken, stream.peer);
@@ -483,89 +481,6 @@ pub fn is_gone(number: SocketNumber) -> bool {
     use_network(|network, _| network.readiness(number, now).2)
 }
 
-/// A descriptor that is readable while its event is set.
-pub fn make_event() -> SocketNumber {
-    use_network(|network, context| network.add(context.owner, context.host, Kind::Event { is_set: false }))
-}
-
-/// Makes an event readable, or clears it.
-pub fn set_event(number: SocketNumber, is_readable: bool) {
-    scheduler::point();
-    scheduler::with(|scheduler| {
-        if let Some(Kind::Event { is_set }) =
-            scheduler.network.sockets.get_mut(&number).map(|socket| &mut socket.kind)
-        {
-            *is_set = is_readable;
-        }
-        wake_waiters(scheduler, [number]);
-    });
-}
-
-/// Makes a poll.
-pub fn make_poll() -> u64 {
-    use_network(|network, _| {
-        network.poll_count += 1;
-        network.polls.insert(network.poll_count, PollState::default());
-        network.poll_count
-    })
-}
-
-/// Watches a socket once.
-pub fn poll_watch(poll: u64, socket: SocketNumber, number: u64, interest: PollInterest) -> io::Result<()> {
-    scheduler::with(|scheduler| {
-        let network = &mut scheduler.network;
-        let entry =
-            network.sockets.get_mut(&socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
-        entry.poll = Some(Registration { poll, number, interest: Some(interest) });
-        network.polls.get_mut(&poll).expect("made before").sockets.insert(socket);
-        wake_waiters(scheduler, [socket]);
-        Ok(())
-    })
-}
-
-/// Numbers of sockets that are ready, at most so many; none after the deadline.
-pub fn poll_wait(poll: u64, most: usize, deadline: Option<u64>) -> Vec<u64> {
-    loop {
-        scheduler::point();
-        let now = scheduler::now();
-        let (ready, next) = use_network(|network, _| network.poll_ready(poll, most, now));
-        if !ready.is_empty() || deadline.is_some_and(|deadline| now >= deadline) {
-            return ready;
-        }
-        let waiter = scheduler::waiter();
-        use_network(|network, _| network.polls.get_mut(&poll).expect("made before").waiters.push(waiter));
-        let until = [deadline, next].into_iter().flatten().min();
-        scheduler::block(waiter, until);
-    }
-}
-
-impl Network {
-    fn poll_ready(&mut self, poll: u64, most: usize, now: u64) -> (Vec<u64>, Option<u64>) {
-        let sockets: Vec<_> = self.polls[&poll].sockets.iter().copied().collect();
-        let (mut ready, mut next) = (Vec::new(), None::<u64>);
-        for socket in sockets {
-            let (readable, writable, ended, later) = self.readiness(socket, now);
-            let Some(registration) = self.sockets.get_mut(&socket).and_then(|socket| socket.poll.as_mut())
-            else {
-                continue;
-            };
-            let is_ready = match registration.interest {
-                Some(PollInterest::Read) => readable || ended,
-                Some(PollInterest::Write) => writable || ended,
-                Some(PollInterest::End) => ended,
-                None => continue,
-            };
-            if is_ready && ready.len() < most {
-                registration.interest = None;
-                ready.push(registration.number);
-            } else if let Some(later) = later {
-                next = Some(next.map_or(later, |next| next.min(later)));
-            }
-        }
-        (ready, next)
-    }
-}
-
 /// Cuts a host off from all others, or connects it again.
 pub fn set_cut(host: HostId, is_cut: bool) {
     scheduler::with(|scheduler| {
@@ -580,14 +495,14 @@ pub fn set_cut(host: HostId, is_cut: bool) {
     });
 }
 
-/// Breaks one connection between a process and others, chosen at random; whether there was one.
-pub fn break_connection(process: SimulatedPid) -> bool {
+/// Breaks one connection between a process and others, chosen by a random number; whether there was one.
+pub fn break_connection(process: SimulatedPid, random: &mut fastrand::Rng) -> bool {
     let number = scheduler::with(|scheduler| {
         let owned = |socket: &Socket| socket.owner == process && matches!(socket.kind, Kind::Stream(_));
         let sockets = scheduler.network.sockets.iter();
         let sockets: Vec<_> =
             sockets.filter(|(_, socket)| owned(socket)).map(|(number, _)| *number).collect();
-        scheduler.random().choice(sockets)
+        random.choice(sockets)
     });
     number.is_some_and(|number| shutdown(number).is_ok())
 }

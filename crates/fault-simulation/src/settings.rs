@@ -1,0 +1,111 @@
+//! The numbers of a plan by name: `--set` changes them, and a failing history is reduced by making them smaller.
+//!
+//! A number that is added to the plan and makes a history smaller when it shrinks belongs into [`SETTINGS`].
+
+use crate::plan::{Ending, FaultKind, KINDS, Plan};
+
+/// The largest share of a kind of fault.
+const MOST_SHARE: u64 = 100;
+
+/// A number of a plan.
+pub struct Setting {
+    pub name: &'static str,
+    /// Its smallest value.
+    pub least: u64,
+    get: fn(&Plan) -> u64,
+    set: fn(&mut Plan, u64),
+}
+
+/// Defines a setting that is a field of the plan.
+macro_rules! field {
+    ($name:literal, $field:ident, $least:literal) => {
+        Setting {
+            name: $name,
+            least: $least,
+            get: |plan| plan.$field as u64,
+            set: |plan, value| plan.$field = value as _,
+        }
+    };
+}
+
+/// Defines a setting for the calls of a client that are left out.
+macro_rules! skipped_calls {
+    ($name:literal, $index:literal) => {
+        Setting {
+            name: $name,
+            least: 0,
+            get: |plan| plan.skipped_calls[$index],
+            set: |plan, value| plan.skipped_calls[$index] = value,
+        }
+    };
+}
+
+/// Everything that can be set, in the order in which it is reduced.
+pub const SETTINGS: &[Setting] = &[
+    field!("clients", clients, 1),
+    field!("faults", fault_count, 0),
+    field!("calls", calls, 1),
+    field!("servers", servers, 1),
+    field!("hosts", hosts, 1),
+    field!("files", files, 1),
+    Setting {
+        name: "tier1",
+        least: 0,
+        get: |plan| plan.tier1.into(),
+        set: |plan, value| plan.tier1 = value > 0,
+    },
+    Setting { name: "ending", least: 0, get: |plan| plan.ending as u64, set: set_ending },
+    field!("workers", workers, 1),
+    field!("limit", limit, 9000),
+    field!("stripe", stripe, 1),
+    field!("slots", slots, 16),
+    field!("switch-one-in", switch_one_in, 1),
+    field!("skip-faults", skipped_faults, 0),
+    skipped_calls!("skip-calls-1", 0),
+    skipped_calls!("skip-calls-2", 1),
+    skipped_calls!("skip-calls-3", 2),
+];
+
+fn set_ending(plan: &mut Plan, value: u64) {
+    plan.ending = match value {
+        0 => Ending::Nothing,
+        1 => Ending::Down,
+        _ => Ending::HostsLost,
+    };
+}
+
+/// The value of a setting, or the share of a kind of fault.
+pub fn get(plan: &Plan, name: &str) -> Option<u64> {
+    if let Some(kind) = fault_kind(name) {
+        return Some(
+            plan.faults.iter().find(|(one, _)| *one == kind).map_or(0, |(_, share)| (*share).into()),
+        );
+    }
+    SETTINGS.iter().find(|setting| setting.name == name).map(|setting| (setting.get)(plan))
+}
+
+/// All settings of a plan, as `--set` takes them.
+pub fn describe(plan: &Plan) -> String {
+    let names = SETTINGS.iter().map(|setting| setting.name).chain(KINDS.iter().map(|(_, name)| *name));
+    let words = names.filter_map(|name| Some(format!("{name}={}", get(plan, name)?)));
+    words.collect::<Vec<_>>().join(",")
+}
+
+/// Changes a setting, or the share of a kind of fault.
+pub fn set(plan: &mut Plan, name: &str, value: u64) -> Result<(), String> {
+    if let Some(kind) = fault_kind(name) {
+        plan.faults.retain(|(one, _)| *one != kind);
+        if value > 0 {
+            plan.faults.push((kind, value.min(MOST_SHARE) as u32));
+        }
+        return Ok(());
+    }
+    let setting = SETTINGS.iter().find(|setting| setting.name == name);
+    let setting = setting.ok_or_else(|| format!("there is no setting `{name}`"))?;
+    (setting.set)(plan, value.max(setting.least));
+    Ok(())
+}
+
+fn fault_kind(name: &str) -> Option<FaultKind> {
+    KINDS.iter().find(|(_, one)| *one == name).map(|(kind, _)| *kind)
+}
