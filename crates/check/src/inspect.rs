@@ -254,7 +254,7 @@ fn verify_all(
     progress: &dyn Progress,
     report: &mut CheckReport,
 ) {
-    std::thread::scope(|scope| {
+    pario_runtime::thread::scope(|scope| {
         let verify = |server, parts| verify_server(partition, server, parts, inodes, block, progress);
         let threads: Vec<_> =
             parts.iter().map(|(&server, parts)| scope.spawn(move || verify(server, parts))).collect();

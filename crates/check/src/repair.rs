@@ -5,9 +5,10 @@ use crate::finding::{CheckFinding, Inconsistency};
 use crate::inspect::{CheckReport, current_inode};
 use pario_client::{OpenOptions, Partition};
 use pario_layout::ExtentLocation;
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::FileSize;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time to wait for the metadata server to resolve a truncation.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(45);
@@ -115,7 +116,7 @@ fn repair_one(partition: &Partition, finding: &CheckFinding) -> Result<bool, Err
                 if is_over || begun.elapsed() > RESOLVE_TIMEOUT {
                     return Ok(is_over);
                 }
-                std::thread::sleep(Duration::from_millis(50));
+                pario_runtime::thread::sleep(Duration::from_millis(50));
             }
         }
     }

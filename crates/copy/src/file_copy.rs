@@ -11,12 +11,13 @@ use crate::range_set::RangeSet;
 use crate::rate_limit::RateLimit;
 use crate::resume_state::{MOST_BYTES, ResumeState};
 use crate::{CopyObserver, CopyOptions};
+use pario_runtime::sync::{Mutex, MutexGuard, RwLock};
+use pario_runtime::time::Instant;
 use pario_types::ErrorKind;
-use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time between two notes of the progress.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);

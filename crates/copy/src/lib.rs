@@ -118,7 +118,7 @@ pub fn copy(pairs: Vec<CopyPair>, options: CopyOptions, observer: &dyn CopyObser
     };
     let workers = Workers::new(&context);
     let mut walk = TreeWalk::new(&workers, &context);
-    std::thread::scope(|scope| {
+    pario_runtime::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| workers.run());
         }

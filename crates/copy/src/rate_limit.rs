@@ -1,7 +1,8 @@
 //! A bound on the bytes per second that all threads together copy.
 
-use parking_lot::Mutex;
-use std::time::{Duration, Instant};
+use pario_runtime::sync::Mutex;
+use pario_runtime::time::Instant;
+use std::time::Duration;
 
 /// A rate that is not exceeded.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ impl RateLimit {
 
     /// Waits until this many more bytes may be copied.
     pub fn wait(&self, bytes: u64) {
-        std::thread::sleep(self.reserve(bytes, Instant::now()));
+        pario_runtime::thread::sleep(self.reserve(bytes, Instant::now()));
     }
 
     /// Admits the bytes; returns how long to wait before copying them.

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::file_copy::{CopyContext, CopyTask, FileCopy, NextStep};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use pario_runtime::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

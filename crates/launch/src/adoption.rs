@@ -7,10 +7,10 @@ use crate::settings::LaunchSettings;
 use crate::task::{self, DirectoryContents, HostTask};
 use crate::{NodeLauncher, host};
 use pario_registry::{Description, Entry, Launcher, Manifest, Registry, Resource, Structure};
+use pario_runtime::time::Instant;
 use pario_types::ServerId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// The partition to adopt, as the user describes it.
 pub struct AdoptionRequest {

@@ -10,9 +10,10 @@ use crate::settings::LaunchSettings;
 use crate::start::Starter;
 use crate::{NodeLauncher, host, reach};
 use pario_registry::{Description, Entry, Registry, Secret};
+use pario_runtime::thread::ScopedJoinHandle;
+use pario_runtime::time::Instant;
 use pario_types::ServerId;
-use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Whether something answers at a server's address shows at once, or the node is gone.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -90,7 +91,7 @@ fn entry(registry: &Registry, description: &Description) -> Result<Entry, Error>
 fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
     let servers = entry.description.structure().servers.len();
     let all = (0..servers).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
-    std::thread::scope(|scope| {
+    pario_runtime::thread::scope(|scope| {
         let asked: Vec<_> = all
             .map(|server| (server, entry.running.get(&server)))
             .map(|(server, running)| {

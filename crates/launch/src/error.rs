@@ -2,8 +2,8 @@
 
 use crate::adoption::AdoptionError;
 use crate::unsettled::UnsettledServer;
+use pario_runtime::process::Command;
 use std::io;
-use std::process::Command;
 use std::time::Duration;
 
 use pario_types::ServerId;

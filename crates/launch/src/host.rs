@@ -1,13 +1,13 @@
 //! Which host is this, and is a node this host?
 
-use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
+use pario_runtime::host::{self, addresses, is_own};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// This host's name.
 pub fn name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
+    match host::name() {
+        name if name.is_empty() => "localhost".to_owned(),
+        name => name,
     }
 }
 
@@ -24,18 +24,6 @@ fn is_named(node: &str, own: &str) -> bool {
     is(node, "localhost")
         || is(node, own)
         || (!domains && node.parse::<IpAddr>().is_err() && is(&short(node), &short(own)))
-}
-
-fn addresses(node: &str) -> Vec<IpAddr> {
-    match node.parse() {
-        Ok(address) => vec![address],
-        Err(_) => (node, 0).to_socket_addrs().map(|all| all.map(|a| a.ip()).collect()).unwrap_or_default(),
-    }
-}
-
-/// The kernel lets a socket have an address only if it is one of this host's.
-fn is_own(address: IpAddr) -> bool {
-    !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// The address that this host has by the node's name, at which a server listens for other hosts. A name that other hosts

@@ -9,9 +9,8 @@ use crate::message::HostMessage;
 use crate::method::LaunchMethod;
 use crate::process::LaunchedProcess;
 use crate::settings::LaunchSettings;
+use pario_runtime::process::{Command, CommandExt};
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 /// Starts programs on nodes.
 pub trait Launch: Sync {

@@ -30,6 +30,7 @@ pub mod reach;
 pub mod serve;
 mod server_process;
 mod settings;
+#[cfg_attr(pario_simulation, path = "simulated/signals.rs")]
 mod signals;
 pub mod start;
 mod supervised;

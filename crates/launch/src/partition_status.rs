@@ -3,11 +3,12 @@
 
 use crate::reach::{ServerIdentity, addresses, call, connect};
 use pario_registry::{Entry, Registry, Running, Secret};
+use pario_runtime::time::Instant;
 use pario_transport::Address;
 use pario_types::ServerId;
 use pario_wire::message::ServerStatus;
 use pario_wire::{Reply, Request};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Servers that are asked at the same time.
 const TOGETHER: usize = 64;
@@ -40,7 +41,7 @@ impl PartitionStatus {
             (0..entry.description.structure().servers.len()).map(|server| ServerId(server as u16)).collect();
         let mut servers = Vec::new();
         for some in numbers.chunks(TOGETHER) {
-            std::thread::scope(|scope| {
+            pario_runtime::thread::scope(|scope| {
                 let ask = |server| match (entry.running.get(&server), &secret) {
                     (None, _) => ServerCondition::Stopped,
                     (Some(_), Err(why)) => ServerCondition::Silent(why.clone()),

@@ -8,9 +8,10 @@ use crate::settings::LaunchSettings;
 use crate::task::{self, HostTask};
 use crate::{Launch, NodeLauncher, host, reach};
 use pario_registry::{Entry, Registry};
+use pario_runtime::time::Instant;
 use pario_types::{PartitionId, ServerId};
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long another host may take to say which pools it has, and a server there to be connected to.
 const ASK: Duration = Duration::from_secs(10);
@@ -113,7 +114,7 @@ fn left_pools(
     let mut unasked = Vec::new();
     let asked: Vec<(&Entry, BTreeSet<&str>)> =
         entries.iter().zip(silent).map(|(entry, silent)| (entry, silent.hosts(entry))).collect();
-    std::thread::scope(|scope| {
+    pario_runtime::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (entry, hosts) in asked {
             let launcher = NodeLauncher::new(entry.description.settings().launcher, settings);

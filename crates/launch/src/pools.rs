@@ -5,14 +5,16 @@
 //! removes it ([`sweep`]).
 
 use crate::message::{partition, server};
+use crate::signals;
 use pario_registry::{Registry, Resource, RunDirectory, Supervision, remove_run_directory, run_directories};
+use pario_runtime::time::Instant;
 use pario_server::{Inspection, Leftover, inspect_pool, note_retired_pool, unretired_pool};
 use pario_types::{PartitionId, ServerId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A run directory without an owner may be one that is just being made, unless it is this old.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -181,7 +183,9 @@ pub fn look_at_left(pool: &Path) -> Result<PoolUse, String> {
     let until = Instant::now() + RELEASE;
     loop {
         match look(pool)? {
-            PoolUse::Served if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            PoolUse::Served if Instant::now() < until => {
+                pario_runtime::thread::sleep(Duration::from_millis(5))
+            }
             found => return Ok(found),
         }
     }
@@ -189,8 +193,7 @@ pub fn look_at_left(pool: &Path) -> Result<PoolUse, String> {
 
 /// Whether a process is a server of Pario.
 pub(crate) fn is_server(pid: u32) -> bool {
-    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.ends_with(b"serve\0--part\0server\0")
+    signals::command_line(pid).ends_with(b"serve\0--part\0server\0")
 }
 
 /// The pools of this user on this host.

@@ -5,14 +5,16 @@
 
 use crate::error::LaunchFailure;
 use crate::message::next_line;
+use pario_runtime::process::{Child, Command, Stdio};
+use pario_runtime::sync::Mutex;
+use pario_runtime::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use pario_runtime::thread::{JoinHandle, spawn};
+use pario_runtime::time::Instant;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, spawn};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How many lines of complaints are kept, and how much of each.
 const MOST_LINES: usize = 4;
@@ -94,7 +96,7 @@ impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
                 let _ = self.child.wait();
                 break;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            pario_runtime::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -104,10 +106,10 @@ impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
         if let Some(thread) = self.complaining.take() {
             // Something it started may hold the pipe open for good.
             while !thread.is_finished() && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(5));
+                pario_runtime::thread::sleep(Duration::from_millis(5));
             }
         }
-        let lines = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.complaints.lock();
         match (lines.is_empty(), self.child.try_wait()) {
             (true, Ok(Some(status))) => status.to_string(),
             _ => lines.iter().cloned().collect::<Vec<_>>().join("; "),
@@ -144,7 +146,7 @@ fn listen<S: DeserializeOwned>(
 fn complain(complaints: &Mutex<VecDeque<String>>, line: &[u8]) {
     let text: String = String::from_utf8_lossy(line).trim().chars().take(LONGEST_LINE).collect();
     if !text.is_empty() {
-        let mut lines = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = complaints.lock();
         lines.push_back(text);
         while lines.len() > MOST_LINES {
             lines.pop_front();

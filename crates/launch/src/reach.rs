@@ -2,12 +2,13 @@
 
 use crate::host;
 use pario_registry::{Entry, Running, Secret};
+use pario_runtime::time::Instant;
 use pario_transport::{Address, Connection, SocketOptions, Stream, fresh_client};
 use pario_types::{PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The addresses of a server: its socket only on its own host.
 pub(crate) fn addresses(running: &Running) -> Vec<Address> {
@@ -131,6 +132,6 @@ fn await_end(running: &Running, deadline: Instant) {
     let directory = Path::new(&running.unix).parent().filter(|_| host::is_here(&running.host));
     let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), Path::exists);
     while is_there() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(2));
+        pario_runtime::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -13,14 +13,14 @@ use crate::message::{HostMessage, ServerStart, VERSION, line, next_line};
 use crate::supervised::SupervisedRun;
 use crate::supervisor::{self, Supervisor, SupervisorEvent, SupervisorTimes};
 use crate::{server_process, signals, task};
+use pario_runtime::process::{self, Command, ExitCode, Stdio};
+use pario_runtime::sync::mpsc::channel;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
-use std::sync::mpsc::channel;
 
 /// A part of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub fn arguments(part: ServePart) -> [&'static str; 3] {
 }
 /// Runs a part of a server with the standard input and output of this process.
 pub fn run(part: ServePart) -> ExitCode {
-    let input = BufReader::new(io::stdin());
-    let mut output = io::stdout();
+    let input = BufReader::new(process::stdin());
+    let mut output = process::stdout();
     let done = match part {
         ServePart::Front => front(&mut output),
         ServePart::Supervisor => signals::start_session().and_then(|()| attached(input, &mut output)),
@@ -85,7 +85,7 @@ pub fn run(part: ServePart) -> ExitCode {
 }
 
 fn own(part: ServePart) -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(process::current_exe()?);
     command.args(arguments(part));
     Ok(command)
 }

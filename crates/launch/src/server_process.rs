@@ -8,6 +8,9 @@ use crate::settings::run_base;
 use crate::signals;
 use crate::supervised::PREDECESSOR;
 use pario_registry::{Listen, Manifest, Scheduling, leave_run_directory, remove_run_directory};
+use pario_runtime::process::ExitCode;
+use pario_runtime::sync::mpsc::{Receiver, channel};
+use pario_runtime::time::Instant;
 use pario_server::{
     Config, PoolConfig, Server, ServerFaults, ShutdownHandle, ViewCacheConfig, WorkerProbe, abort_on_panic,
     log,
@@ -18,9 +21,7 @@ use std::io::{BufRead, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a process may take, at least and at most, to give up what it has leased. See [`grace`].
 const LEAST_GRACE: Duration = Duration::from_secs(1);
@@ -115,13 +116,13 @@ fn listen(mut input: impl BufRead + Send + 'static) -> Result<Receiver<ServerEve
         }
         let _ = sender.send(ServerEvent::EndOfInput);
     };
-    let reader = std::thread::Builder::new().name("input".into()).spawn(read);
+    let reader = pario_runtime::thread::Builder::new().name("input".into()).spawn(read);
     reader.map_err(|e| format!("starting a thread: {e}"))?;
     Ok(heard)
 }
 
 fn say(said: &HostMessage) -> std::io::Result<()> {
-    let mut output = std::io::stdout().lock();
+    let mut output = pario_runtime::process::stdout().lock();
     output.write_all(&line(said)).and_then(|()| output.flush())
 }
 
@@ -144,7 +145,7 @@ fn attend(heard: Receiver<ServerEvent>, shutdown: &ShutdownHandle, probe: &Worke
 
 fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure> {
     // Before it can end: then this process has another parent.
-    let supervisor = std::os::unix::process::parent_id();
+    let supervisor = pario_runtime::process::parent_id();
     let heard = listen(input)?;
     let Ok(ServerEvent::Line(told)) = heard.recv() else { return Err("no start message came".into()) };
     let start: ServerStart = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
@@ -172,7 +173,8 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
         Address::Tcp(host, port) => format!("{host}:{port}"),
         Address::Unix(path) => path.display().to_string(),
     });
-    let ready = HostMessage::Ready { pid: std::process::id(), unix: unix.display().to_string(), tcp, note };
+    let ready =
+        HostMessage::Ready { pid: pario_runtime::process::id(), unix: unix.display().to_string(), tcp, note };
     say(&ready).map_err(|e| format!("whoever started this server is gone: {e}"))?;
     let peers = match heard.recv() {
         Ok(ServerEvent::Line(text)) => serde_json::from_slice::<PeerAddresses>(&text).ok(),
@@ -188,7 +190,7 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
     let _ = say(&HostMessage::Serving);
     let (shutdown, probe) = (server.shutdown_handle(), server.worker_probe());
     let attend = move || abort_on_panic(move || attend(heard, &shutdown, &probe));
-    let attending = std::thread::Builder::new().name("attend".into()).spawn(attend);
+    let attending = pario_runtime::thread::Builder::new().name("attend".into()).spawn(attend);
     attending.map_err(|e| format!("starting a thread: {e}"))?;
     server.wait()?;
     let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
@@ -201,7 +203,7 @@ fn owner(start: &ServerStart) -> PoolOwner {
         name: structure.name.clone(),
         home: start.home.clone(),
         servers: structure.servers.iter().map(ToString::to_string).collect(),
-        pid: std::process::id(),
+        pid: pario_runtime::process::id(),
     }
 }
 
@@ -223,7 +225,7 @@ fn try_to_start(config: &Config) -> Result<Server, String> {
     loop {
         match Server::start(config.clone()) {
             Err(e) if e.kind() == ErrorKind::FileInUse && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(20));
+                pario_runtime::thread::sleep(Duration::from_millis(20));
             }
             outcome => return outcome.map_err(|e| e.to_string()),
         }

@@ -12,11 +12,12 @@ use crate::reach::{self, ShutdownFailure};
 use crate::settings::LaunchSettings;
 use crate::{host, serve};
 use pario_registry::{Entry, Registry, Running, Secret};
+use pario_runtime::time::Instant;
 use pario_types::{ServerId, Stamp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Whether something answers at a server's address shows at once, or the node is gone.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -43,7 +44,7 @@ impl Starter<'_> {
     /// user.
     pub fn start(&self, entry: Entry, which: &[ServerId], until: Instant) -> Result<(Entry, String), Error> {
         let secret = self.registry.secret(entry.id)?;
-        let program = std::env::current_exe().map_err(Error::NoProgram)?;
+        let program = pario_runtime::process::current_exe().map_err(Error::NoProgram)?;
         let mut starting = Vec::new();
         let done = self
             .launch(&entry, which, &secret, &program, &mut starting)

@@ -4,9 +4,10 @@ use crate::message::ServerStart;
 use crate::settings::run_base;
 use crate::task::ServerInstance;
 use pario_registry::Supervision;
+use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, PartitionId, ServerId};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a server, or its supervisor, waits for the end of another in its place.
 pub const PREDECESSOR: Duration = Duration::from_secs(5);

@@ -11,12 +11,13 @@
 //!   since a successor would wait there, too, nor under a debugger.
 //! - *SIGTERM, SIGINT and SIGHUP* are passed on to the server, which drains; then the supervisor ends as well.
 
+use pario_runtime::process::{Child, ChildStdin, ChildStdout, ExitStatus};
+use pario_runtime::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use pario_runtime::time::Instant;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::message::{HostMessage, Probe, ServerStart, line, next_line};
 use crate::server_process;
@@ -104,7 +105,7 @@ impl Server {
         self.input = None;
         let until = Instant::now() + GRACE;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
+            pario_runtime::thread::sleep(Duration::from_millis(5));
         }
         // Only so that nothing is left behind; how it ended does not matter.
         let _ = self.child.kill().and_then(|()| self.child.wait());
@@ -121,7 +122,7 @@ enum SuccessorFailure {
 
 /// Sends an event for each line from the process that started this one.
 pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<SupervisorEvent>) {
-    std::thread::spawn(move || {
+    pario_runtime::thread::spawn(move || {
         loop {
             let line = next_line(&mut input).ok().flatten();
             let is_last = line.is_none();
@@ -134,7 +135,7 @@ pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<Superviso
 
 /// Sends an event for each line that a server says, and for its end.
 fn listen_to(number: u32, pid: u32, said: ChildStdout, events: Sender<SupervisorEvent>) {
-    std::thread::spawn(move || {
+    pario_runtime::thread::spawn(move || {
         let mut said = BufReader::new(said);
         while let Ok(Some(line)) = next_line(&mut said) {
             // A line that is no message comes from another program.
@@ -294,7 +295,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
                 Some(SupervisorEvent::Signal(signal)) => {
                     was_told = true;
                     // It has not been reaped, so the number is still its.
-                    signals::send(server.child.id(), signal);
+                    let _ = signals::send(server.child.id(), signal);
                 }
                 Some(_) => {}
                 None if life.asked.is_none() => {
@@ -380,7 +381,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
                 }
                 Some(SupervisorEvent::Signal(signal)) => {
                     // It may have adopted a pool, and be able to store what is in it.
-                    signals::send(server.child.id(), signal);
+                    let _ = signals::send(server.child.id(), signal);
                     let _ = server.child.wait();
                     SuccessorFailure::Told
                 }
@@ -437,17 +438,11 @@ impl SignsOfLife {
 
 /// The reason why a mute process is not killed, if there is one.
 fn excuse(pid: u32) -> Option<&'static str> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    for task in tasks {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The process's name, in parentheses, may contain anything.
-        match stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()) {
-            Some('D') => return Some("it waits for its storage, as a successor would"),
-            Some('t') => return Some("a debugger has stopped it"),
-            _ => {}
-        }
-    }
-    None
+    signals::thread_states(pid).into_iter().find_map(|state| match state {
+        'D' => Some("it waits for its storage, as a successor would"),
+        't' => Some("a debugger has stopped it"),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use crate::task::{self, HostTask, ServerInstance};
 use crate::unsettled::UnsettledServer;
 use crate::{Launch, NodeLauncher, host};
 use pario_registry::{Entry, PartitionLock, Registry, Secret};
+use pario_runtime::sync::mpsc::channel;
+use pario_runtime::time::Instant;
 use pario_types::{ServerId, round_size};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// For so long a server that does not answer may be alive because its supervisor tries to start it.
 const STARTING: Duration = Duration::from_secs(3);
@@ -105,7 +106,7 @@ impl Stop<'_> {
     fn all(&self) -> Result<String, Error> {
         let (done, results) = channel();
         let (mut text, mut unsettled) = (String::new(), Vec::new());
-        std::thread::scope(|scope| {
+        pario_runtime::thread::scope(|scope| {
             for server in self.servers() {
                 let done = done.clone();
                 scope.spawn(move || {
@@ -181,7 +182,7 @@ impl Stop<'_> {
         // One that tries to start, and fails, is alive for a moment.
         let until = Instant::now() + STARTING;
         while matches!(state, ServerState::Alive) && Instant::now() < until {
-            std::thread::sleep(STARTING / 20);
+            pario_runtime::thread::sleep(STARTING / 20);
             state = self.look(server).map_err(unknown)?;
         }
         if matches!(state, ServerState::Alive) {

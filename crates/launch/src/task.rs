@@ -8,20 +8,20 @@ use crate::launcher::Launch;
 use crate::message::{HostMessage, ServerStart, VERSION, line, next_line, partition, server};
 use crate::pools::{PoolOwner, PoolUse, is_server, look, look_at_left, survey, sweep};
 use crate::serve::{self, ServePart};
-use crate::server_process;
 use crate::settings::run_base;
+use crate::{server_process, signals};
 use pario_registry::{Manifest, Supervision, remove_run_directory};
+use pario_runtime::process::ExitCode;
+use pario_runtime::time::Instant;
 use pario_server::unretired_pool;
 use pario_types::{PartitionId, ServerId};
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a supervisor may take to end, and a killed process to be gone.
 const END: Duration = Duration::from_secs(15);
@@ -108,7 +108,7 @@ pub fn ask(
     task: &HostTask,
     until: Instant,
 ) -> Result<HostMessage, String> {
-    let program = std::env::current_exe().map_err(|e| Error::NoProgram(e).to_string())?;
+    let program = pario_runtime::process::current_exe().map_err(|e| Error::NoProgram(e).to_string())?;
     let mut argv = vec![OsString::from(program)];
     argv.extend(serve::arguments(ServePart::Task).map(OsString::from));
     let order = line(&TaskMessage { version: VERSION, order: task });
@@ -192,7 +192,7 @@ impl ServerInstance {
         if matches!(look_at_left(&dir.join("pool"))?, PoolUse::Served) {
             return Err(format!("server {} is alive again; its supervisor is process {pid}", self.server));
         }
-        for sign in [Signal::TERM, Signal::KILL] {
+        for sign in [signals::SIGTERM, signals::SIGKILL] {
             signal(pid, sign)?;
             if wait_until(|| Ok(holder()?.is_none()))? {
                 return Ok(());
@@ -205,7 +205,7 @@ impl ServerInstance {
     fn kill(&self) -> Result<(), String> {
         let dir = self.run_directory();
         if let Some(pid) = Supervision::holder(&dir).map_err(|e| e.to_string())? {
-            signal(pid, Signal::KILL)?;
+            signal(pid, signals::SIGKILL)?;
             wait_until(|| Ok(Supervision::holder(&dir).map_err(|e| e.to_string())?.is_none()))?;
         }
         let pool = dir.join("pool");
@@ -215,7 +215,7 @@ impl ServerInstance {
         let owner = PoolOwner::read(&dir).ok_or("which process the server is was not noted")?;
         let was_server = is_server(owner.pid);
         if was_server {
-            signal(owner.pid, Signal::KILL)?;
+            signal(owner.pid, signals::SIGKILL)?;
         }
         match wait_until(|| Ok(!matches!(look(&pool)?, PoolUse::Served)))? {
             true => Ok(()),
@@ -242,13 +242,11 @@ impl ServerInstance {
     }
 }
 
-fn signal(pid: u32, signal: Signal) -> Result<(), String> {
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let process = process.ok_or_else(|| "which process it is was not noted".to_owned())?;
-    match kill_process(process, signal) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-        Err(error) => Err(format!("process {pid} cannot be ended: {error}")),
+fn signal(pid: u32, signal: i32) -> Result<(), String> {
+    if pid == 0 {
+        return Err("which process it is was not noted".to_owned());
     }
+    signals::send(pid, signal).map_err(|error| format!("process {pid} cannot be ended: {error}"))
 }
 
 fn wait_until(mut is_so: impl FnMut() -> Result<bool, String>) -> Result<bool, String> {
@@ -257,7 +255,7 @@ fn wait_until(mut is_so: impl FnMut() -> Result<bool, String>) -> Result<bool, S
         if Instant::now() >= until {
             return Ok(false);
         }
-        std::thread::sleep(Duration::from_millis(5));
+        pario_runtime::thread::sleep(Duration::from_millis(5));
     }
     Ok(true)
 }

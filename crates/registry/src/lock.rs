@@ -5,8 +5,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pario_runtime::time::Instant;
+use pario_runtime::{host, process};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
@@ -41,7 +43,7 @@ impl Lock {
             if waited >= deadline {
                 return Err(Error::Locked { what: what.to_owned(), holder: holder(path), waited });
             }
-            std::thread::sleep(PAUSE.min(deadline - waited));
+            pario_runtime::thread::sleep(PAUSE.min(deadline - waited));
         }
     }
 
@@ -71,8 +73,7 @@ impl Lock {
     }
 
     fn sign(&mut self) -> io::Result<()> {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let text = format!("process {} on {}\n", std::process::id(), host.trim());
+        let text = format!("process {} on {}\n", process::id(), host::name());
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(text.as_bytes())

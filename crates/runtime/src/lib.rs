@@ -16,17 +16,33 @@ pub mod time {
 }
 
 #[cfg(not(pario_simulation))]
+pub mod host;
+
+#[cfg(not(pario_simulation))]
 mod real {
     use std::io;
     use std::os::fd::{AsFd, AsRawFd};
 
     /// Threads.
     pub mod thread {
-        pub use std::thread::{Builder, JoinHandle, sleep, spawn, yield_now};
+        pub use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle, scope, sleep, spawn, yield_now};
+    }
+
+    /// Processes: commands, their exit states and standard streams.
+    pub mod process {
+        pub use std::env::current_exe;
+        pub use std::io::{stdin, stdout};
+        pub use std::os::unix::process::{CommandExt, parent_id};
+        pub use std::process::{
+            Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio, id,
+        };
     }
 
     /// Locks and condition variables.
     pub mod sync {
+        /// Channels.
+        pub use std::sync::mpsc;
+
         pub use parking_lot::{
             Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
         };
@@ -64,9 +80,10 @@ mod real {
 }
 
 #[cfg(not(pario_simulation))]
-pub use real::{abort, is_planted, point, sync, thread, thread_local, try_lock_file};
+pub use real::{abort, is_planted, point, process, sync, thread, thread_local, try_lock_file};
 
 #[cfg(pario_simulation)]
 pub use simulation::{
-    file_lock::try_lock_file, planted::is_planted, process::abort, scheduler::point, sync, thread,
+    command as process, file_lock::try_lock_file, host, planted::is_planted, process::abort,
+    scheduler::point, sync, thread,
 };

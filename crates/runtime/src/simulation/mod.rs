@@ -3,19 +3,27 @@
 //! - `scheduler`: which thread goes on, and virtual time.
 //! - `process`: processes that die, stand still and go on, and their hosts.
 //! - `sync`, `thread`, `local`: locks, condition variables, threads and thread-local values with the interfaces of the real ones.
+//! - `command`, `process_table`: processes that start others, their exit states, signals and pipes, with the interface of `std::process`.
+//! - `channel`, `scope`: channels, and threads that borrow.
+//! - `host`: names and addresses of hosts.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
 //! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
 //! - `interpose`: the C library's clocks and random numbers.
 
+pub mod channel;
+pub mod command;
 pub(crate) mod file_lock;
 pub mod futex;
+pub mod host;
 mod interpose;
 pub mod local;
 pub mod network;
 pub mod planted;
 pub mod process;
+pub mod process_table;
 pub mod random;
 pub mod scheduler;
+pub mod scope;
 pub mod sync;
 pub mod thread;

@@ -18,6 +18,11 @@ pub fn current_process() -> SimulatedPid {
     with(|scheduler| scheduler.owner())
 }
 
+/// The host of the running thread.
+pub fn current_host() -> HostId {
+    with(|scheduler| scheduler.host(scheduler.owner()))
+}
+
 /// The number of the boot of the host on which the running thread is.
 pub fn boot_of_current_host() -> u64 {
     with(|scheduler| {

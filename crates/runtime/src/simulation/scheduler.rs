@@ -19,6 +19,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
+use super::process_table::ProcessTable;
 use super::random;
 
 /// Bytes of a thread's stack.
@@ -140,6 +141,7 @@ pub(crate) struct Scheduler {
     log: VecDeque<String>,
     panic: Option<String>,
     pub network: Network,
+    pub table: ProcessTable,
     /// Threads that wait for words in shared memory.
     pub futexes: Vec<Waiter>,
     /// The processes that have locked files, by device and inode.
@@ -192,6 +194,7 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         log: VecDeque::new(),
         panic: None,
         network: Network::new(options.seed),
+        table: ProcessTable::default(),
         futexes: Vec::new(),
         file_locks: BTreeMap::new(),
         boots: BTreeMap::new(),
@@ -524,7 +527,9 @@ impl Scheduler {
             std::mem::forget(task.coroutine.take());
             std::mem::forget(std::mem::take(&mut task.locals));
         }
-        for waiter in self.network.process_ended(process) {
+        let mut waiters = self.network.process_ended(process);
+        waiters.append(&mut self.table.process_ended(process));
+        for waiter in waiters {
             self.wake(waiter, Wakeup::Notified);
         }
         let name = self.processes[process.0 as usize - 1].name.clone();

@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
+pub use super::channel as mpsc;
 use super::scheduler::{self, Waiter, Wakeup};
 
 /// Threads that wait for something.

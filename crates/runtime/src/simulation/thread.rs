@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::process;
 use super::scheduler::{self, Waiter};
+pub use super::scope::{Scope, ScopedJoinHandle, scope};
 
 /// The result of a thread, and who waits for it.
 struct Packet<T> {
@@ -32,13 +33,36 @@ impl<T> JoinHandle<T> {
 
     /// Waits for the end of the thread.
     pub fn join(self) -> std::thread::Result<T> {
+        self.wait();
+        self.0.value.borrow_mut().take().ok_or_else(|| Box::new("the thread panicked") as _)
+    }
+
+    /// Waits for the end of the thread.
+    fn wait(&self) {
         while !self.0.is_finished.get() {
             let waiter = scheduler::waiter();
             self.0.waiting.borrow_mut().push(waiter);
             scheduler::block(waiter, None);
         }
-        self.0.value.borrow_mut().take().ok_or_else(|| Box::new("the thread panicked") as _)
     }
+}
+
+/// Starts a thread of the current process. If it borrows something, the caller waits for its end before that is gone.
+pub(super) fn start<'a, T: 'a>(name: String, body: Box<dyn FnOnce() -> T + 'a>) -> JoinHandle<T> {
+    let packet =
+        Rc::new(Packet { value: RefCell::new(None), is_finished: false.into(), waiting: RefCell::default() });
+    let own = Rc::clone(&packet);
+    let run: Box<dyn FnOnce() + 'a> = Box::new(move || {
+        let value = body();
+        *own.value.borrow_mut() = Some(value);
+        own.is_finished.set(true);
+        own.waiting.borrow_mut().drain(..).for_each(scheduler::wake);
+    });
+    // SAFETY: callers with borrowed values wait for the thread; a killed process runs none of its threads.
+    let run: Box<dyn FnOnce() + 'static> = unsafe { std::mem::transmute(run) };
+    scheduler::start_task(process::current_process(), name, run);
+    scheduler::point();
+    JoinHandle(packet)
 }
 
 /// Starts threads with names.
@@ -63,22 +87,8 @@ impl Builder {
         self,
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
-        let packet = Rc::new(Packet {
-            value: RefCell::new(None),
-            is_finished: false.into(),
-            waiting: RefCell::default(),
-        });
-        let own = Rc::clone(&packet);
-        let run = move || {
-            let value = body();
-            *own.value.borrow_mut() = Some(value);
-            own.is_finished.set(true);
-            own.waiting.borrow_mut().drain(..).for_each(scheduler::wake);
-        };
         let name = self.name.unwrap_or_else(|| "thread".to_owned());
-        scheduler::start_task(process::current_process(), name, Box::new(run));
-        scheduler::point();
-        Ok(JoinHandle(packet))
+        Ok(start(name, Box::new(body)))
     }
 }
 

@@ -495,6 +495,11 @@ pub fn set_cut(host: HostId, is_cut: bool) {
     });
 }
 
+/// Whether a host is cut off.
+pub fn is_cut(host: HostId) -> bool {
+    scheduler::with(|scheduler| scheduler.network.cut.contains_key(&host))
+}
+
 /// Breaks one connection between a process and others, chosen by a random number; whether there was one.
 pub fn break_connection(process: SimulatedPid, random: &mut fastrand::Rng) -> bool {
     let number = scheduler::with(|scheduler| {
