@@ -39,12 +39,14 @@ pub(crate) struct SharedWord<'a>(pub &'a AtomicU64);
 
 impl SharedWord<'_> {
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn get(self) -> u64 {
         point();
         self.0.load(Ordering::SeqCst)
     }
 
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn put(self, value: u64) {
         point();
         self.0.store(value, Ordering::SeqCst);
@@ -52,12 +54,14 @@ impl SharedWord<'_> {
 
     /// Like `put`, where no decision depends on the order: releasing a pin.
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn release(self, value: u64) {
         point();
         self.0.store(value, Ordering::Release);
     }
 
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn swap(self, value: u64) -> u64 {
         point();
         self.0.swap(value, Ordering::SeqCst)
@@ -65,6 +69,7 @@ impl SharedWord<'_> {
 
     /// Sets flags; returns the state before.
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn set(self, flags: u64) -> u64 {
         point();
         self.0.fetch_or(flags, Ordering::SeqCst)
@@ -72,24 +77,28 @@ impl SharedWord<'_> {
 
     /// Clears flags; returns the state before.
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn clear(self, flags: u64) -> u64 {
         point();
         self.0.fetch_and(!flags, Ordering::SeqCst)
     }
 
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn replace(self, old: u64, new: u64) -> Result<u64, u64> {
         point();
         self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
     }
 
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn add(self, amount: u64) -> u64 {
         point();
         self.0.fetch_add(amount, Ordering::SeqCst)
     }
 
     #[inline]
+    #[cfg_attr(pario_simulation, track_caller)]
     pub fn raise(self, least: u64) {
         if self.get() < least {
             point();
@@ -120,6 +129,7 @@ impl SharedWord<'_> {
 
 /// In this crate's own tests and in simulations another thread may continue here.
 #[inline]
+#[cfg_attr(pario_simulation, track_caller)]
 fn point() {
     pario_runtime::point();
     #[cfg(test)]

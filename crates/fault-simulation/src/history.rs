@@ -9,6 +9,7 @@ use std::time::Duration;
 use pario_conformance::torture::contents::{Circumstances, Contents};
 use pario_conformance::torture::history::{Call, Op};
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
+use pario_runtime::simulation::stall::{self, set_stalls};
 use pario_runtime::simulation::{random, scheduler};
 
 use crate::client::{Calls, Client};
@@ -29,6 +30,7 @@ pub type Violation = String;
 pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
     let cluster = Cluster::new(directory, plan);
     cluster.bring_up()?;
+    set_stalls(plan.stalls());
     let calls: Calls = Rc::new(RefCell::new(Vec::new()));
     let (mut deaths, mut losses) = (BTreeMap::new(), Vec::new());
     let mut next_worker = 1;
@@ -41,7 +43,8 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
         let mut random = random::stream(plan.seed, "fault", fault);
         scheduler::sleep(Duration::from_nanos(random.u64(0..plan.fault_interval.as_nanos() as u64)));
         clients.retain(|client| process::has_threads(client.1));
-        if fault < plan.fault_count.into() && !clients.is_empty() {
+        let is_time = !plan.faults_at_stalls || plan.stall_one_site_in == 0 || stall::are_threads_paused();
+        if fault < plan.fault_count.into() && !clients.is_empty() && is_time {
             let damage = match plan.has_fault(fault) {
                 true => faults::inject(plan, &cluster, &clients, &mut random),
                 false => Damage::default(),
@@ -53,11 +56,15 @@ pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
         // A supervisor starts dead servers again.
         (0..plan.servers).for_each(|server| cluster.start(server));
     }
+    set_stalls(None);
     supervise(&cluster, AFTER_DEATH * 2)?;
-    end(plan, &cluster, &mut losses)?;
     let seen: Calls = Rc::new(RefCell::new(Vec::new()));
-    let (_, process) = start_reader(plan, &cluster, &seen, next_worker);
-    wait_for(&cluster, process)?;
+    if plan.looks_before_ending {
+        look(plan, &cluster, &seen, next_worker)?;
+        next_worker += 1;
+    }
+    end(plan, &cluster, &mut losses)?;
+    look(plan, &cluster, &seen, next_worker)?;
     judge(plan, &calls.borrow(), &seen.borrow(), &deaths, &losses)
 }
 
@@ -74,10 +81,11 @@ fn start_client(
     (worker, process::start_process(host, &format!("client {worker}"), move || client.work()))
 }
 
-fn start_reader(plan: &Plan, cluster: &Cluster, calls: &Calls, worker: u32) -> ClientProcess {
+/// A process reads everything.
+fn look(plan: &Plan, cluster: &Cluster, calls: &Calls, worker: u32) -> Result<(), Violation> {
     let host = host_of(0, plan);
     let client = Client::new(worker, plan, cluster.target(host), Rc::clone(calls));
-    (worker, process::start_process(host, "reader", move || client.look()))
+    wait_for(cluster, process::start_process(host, "reader", move || client.look()))
 }
 
 /// Ends the history as the plan says, and brings all servers up again.
@@ -154,10 +162,13 @@ fn judge(
     for file in 0..plan.files {
         let mut contents = Contents::default();
         contents.take(file, calls, &circumstances);
-        for call in calls.iter().chain(seen) {
+        let mut reads: Vec<&Call> = calls.iter().chain(seen).collect();
+        reads.sort_by_key(|call| call.end);
+        for call in reads {
             if matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file) {
                 let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
                 compared += contents.judge(call, losses).map_err(wrong)?;
+                contents.observe(call);
             }
         }
     }

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use pario_runtime::simulation::random;
+use pario_runtime::simulation::stall::StallOptions;
 
 /// The bytes of a block of the pools.
 pub const BLOCK: u32 = 4096;
 
 /// Most clients of a history.
 pub const MOST_CLIENTS: usize = 3;
+
+/// Most time of all pauses of threads together.
+const MOST_STALLED: Duration = Duration::from_secs(12);
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,14 @@ pub struct Plan {
     pub ending: Ending,
     /// The longest time between two faults.
     pub fault_interval: Duration,
+    /// Whether everything is also read before the ending.
+    pub looks_before_ending: bool,
+    /// Long pauses of single threads: at one of so many lines of code, 0 for none.
+    pub stall_one_site_in: u64,
+    /// At such a line a thread pauses once in so many times.
+    pub stall_one_in: u32,
+    /// Whether faults happen only while some thread pauses.
+    pub faults_at_stalls: bool,
     /// At a scheduling point another thread goes on once in so many times.
     pub switch_one_in: u32,
 }
@@ -85,6 +97,7 @@ impl Plan {
         let mut random = random::stream(seed, "plan", 0);
         let faults: Vec<_> = allowed.iter().filter(|_| random.bool()).map(|kind| (*kind, 1)).collect();
         let servers = random.u16(1..=3);
+        let mut stalls = random::stream(seed, "plan of stalls", 0);
         Plan {
             seed,
             servers,
@@ -112,7 +125,21 @@ impl Plan {
             skipped_calls: [0; MOST_CLIENTS],
             fault_interval: Duration::from_micros(random.u64(200..20_000)),
             switch_one_in: [2, 5, 20, 100][random.usize(0..4)],
+            looks_before_ending: random::stream(seed, "plan of looks", 0).bool(),
+            stall_one_site_in: pick(&mut stalls, &[0, 0, 0, 4, 16, 64]),
+            stall_one_in: pick(&mut stalls, &[3, 20, 100]),
+            faults_at_stalls: stalls.bool(),
         }
+    }
+
+    /// The pauses of threads.
+    pub fn stalls(&self) -> Option<StallOptions> {
+        (self.stall_one_site_in > 0).then(|| StallOptions {
+            random: random::stream(self.seed, "stalls", 0),
+            one_site_in: self.stall_one_site_in,
+            one_in: self.stall_one_in,
+            most: MOST_STALLED,
+        })
     }
 
     /// Whether the plan has the fault of that number.
@@ -137,4 +164,8 @@ impl Plan {
         };
         self.faults.iter().min_by_key(|one| smallest(one)).expect("a plan without faults injects none").0
     }
+}
+
+fn pick<T: Copy>(random: &mut fastrand::Rng, values: &[T]) -> T {
+    values[random.usize(0..values.len())]
 }

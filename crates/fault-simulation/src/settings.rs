@@ -28,6 +28,18 @@ macro_rules! field {
     };
 }
 
+/// Defines a setting that is true or false.
+macro_rules! flag {
+    ($name:literal, $field:ident) => {
+        Setting {
+            name: $name,
+            least: 0,
+            get: |plan| plan.$field.into(),
+            set: |plan, value| plan.$field = value > 0,
+        }
+    };
+}
+
 /// Defines a setting for the calls of a client that are left out.
 macro_rules! skipped_calls {
     ($name:literal, $index:literal) => {
@@ -48,18 +60,17 @@ pub const SETTINGS: &[Setting] = &[
     field!("servers", servers, 1),
     field!("hosts", hosts, 1),
     field!("files", files, 1),
-    Setting {
-        name: "tier1",
-        least: 0,
-        get: |plan| plan.tier1.into(),
-        set: |plan, value| plan.tier1 = value > 0,
-    },
+    flag!("tier1", tier1),
     Setting { name: "ending", least: 0, get: |plan| plan.ending as u64, set: set_ending },
     field!("workers", workers, 1),
     field!("limit", limit, 9000),
     field!("stripe", stripe, 1),
     field!("slots", slots, 16),
     field!("switch-one-in", switch_one_in, 1),
+    field!("stall-one-site-in", stall_one_site_in, 0),
+    field!("stall-one-in", stall_one_in, 1),
+    flag!("faults-at-stalls", faults_at_stalls),
+    flag!("look-before-ending", looks_before_ending),
     field!("skip-faults", skipped_faults, 0),
     skipped_calls!("skip-calls-1", 0),
     skipped_calls!("skip-calls-2", 1),

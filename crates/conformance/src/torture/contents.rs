@@ -6,7 +6,11 @@
 //! definite if its call returned success, and if nothing that happened since may lose it: only the loss of a host
 //! may, for what was not synced or closed before. A call that returned an error may have happened or not, until
 //! it returned. A call whose worker was killed may happen until shortly after the death. A write that a worker keeps in
-//! its own memory (tier 1) is over, and definite, when the worker's next sync, flush or close of the file has succeeded.
+//! its own memory (tier 1) is definite if the worker's next sync, flush or close of the file succeeds: other clients see its bytes from its
+//! return on, and the size that it gives the file from that sync on. Otherwise it may happen until then.
+//!
+//! A write that one read has shown is definite for later reads of these bytes ([`Contents::observe`]): bytes do not go back to what they were
+//! before it, even if its worker was killed.
 
 use std::ops::Range;
 
@@ -29,9 +33,25 @@ struct Event {
     /// From then on it cannot take effect any more.
     end: Nanos,
     succeeded: bool,
+    /// From then on the size that it gives the file is known to all.
+    sized: Nanos,
     /// From then on the loss of a host does not lose it.
     durable: Nanos,
+    /// Whether its worker may be the only one that has it.
+    kept: bool,
+    /// Reads that showed it.
+    seen: Vec<Sighting>,
 }
+
+/// A read that showed the bytes of a write.
+#[derive(Clone, Debug)]
+struct Sighting {
+    bytes: Range<u64>,
+    time: Range<Nanos>,
+}
+
+/// The fewest bytes by which a write is recognized.
+const RECOGNIZED: u64 = 8;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -71,6 +91,16 @@ impl Event {
         // Also a loss in the middle of the call or of the read.
         let lost = |loss: &Nanos| self.start < *loss && *loss < read.end && self.durable > *loss;
         self.succeeded && self.end < read.start && !losses.iter().any(lost)
+    }
+
+    /// Whether a read that was over showed these bytes of it, and nothing can have lost them since.
+    fn was_seen(&self, bytes: &Range<u64>, read: Range<Nanos>, losses: &[Nanos]) -> bool {
+        let shows = |seen: &Sighting| {
+            let lost = |loss: &Nanos| seen.time.start < *loss && *loss < read.end && self.durable > *loss;
+            let covers = seen.bytes.start <= bytes.start && bytes.end <= seen.bytes.end;
+            covers && seen.time.end < read.start && !losses.iter().any(lost)
+        };
+        self.seen.iter().any(shows)
     }
 
     fn describe(&self) -> String {
@@ -127,7 +157,9 @@ impl Contents {
             };
             let over = || (circumstances.over)(call.worker);
             let (mut end, mut succeeded) = (call.end.unwrap_or_else(over), call.succeeded());
-            if matches!(call.op, Op::Write { kept: true, .. }) {
+            let mut sized = end;
+            let kept = matches!(call.op, Op::Write { kept: true, .. });
+            if kept {
                 let own = |other: &Call| other.worker == call.worker && other.start >= end;
                 let saver = savers.iter().find(|saver| own(saver));
                 let until = saver.and_then(|saver| saver.end).unwrap_or_else(over);
@@ -135,7 +167,8 @@ impl Contents {
                 let told =
                     calls.iter().any(|other| own(other) && other.start < until && other.failure().is_some());
                 succeeded &= saver.is_some_and(|saver| saver.succeeded()) && !told;
-                end = until;
+                sized = until;
+                end = if succeeded { end } else { until };
             }
             // A handle whose close failed is gone; what it wrote is not the business of the next one, unless that syncs.
             let failed_close = savers.iter().find(|saver| {
@@ -154,8 +187,8 @@ impl Contents {
             let own = savers.iter().filter(|saver| saver.worker == call.worker && saver.start >= end);
             let saved = own.min_by_key(|saver| saver.start).is_some_and(|saver| saver.succeeded());
             let durable = if saved { durable.min(call.start) } else { durable };
-            let event = Event { change, worker: call.worker, start: call.start, end, succeeded, durable };
-            self.events.push(event);
+            let (worker, start, seen) = (call.worker, call.start, Vec::new());
+            self.events.push(Event { change, worker, start, end, succeeded, sized, durable, kept, seen });
         }
     }
 
@@ -175,6 +208,37 @@ impl Contents {
                 read.bytes(*at, bytes).map(|()| bytes.len() as u64)
             }
             _ => Ok(0),
+        }
+    }
+
+    /// Takes in what a read has shown; reads are taken in the order of their ends.
+    pub fn observe(&mut self, call: &Call) {
+        let (Some(end), Op::Read { at, .. }, Some(CallOutcome::Bytes(bytes))) =
+            (call.end, &call.op, &call.outcome)
+        else {
+            return;
+        };
+        for event in self.events.iter_mut().filter(|event| event.start < end) {
+            // A worker sees what it keeps in its own memory; that shows nothing about others.
+            let Change::Write { serial, extents } = &event.change else { continue };
+            if event.kept && event.worker == call.worker {
+                continue;
+            }
+            for (from, len) in extents {
+                let shown = (*from).max(*at)..(from + len).min(at + bytes.len() as u64);
+                let byte = |offset: u64| bytes[(offset - at) as usize];
+                let mut run = shown.start;
+                // Runs of bytes that are its own; the byte after the last one ends a run, too.
+                for offset in shown.start..=shown.end.max(shown.start) {
+                    let is_own = offset < shown.end && byte(offset) == pattern(*serial, offset);
+                    if !is_own {
+                        if offset.saturating_sub(run) >= RECOGNIZED {
+                            event.seen.push(Sighting { bytes: run..offset, time: call.start..end });
+                        }
+                        run = offset + 1;
+                    }
+                }
+            }
         }
     }
 
@@ -219,7 +283,8 @@ impl Read<'_> {
             later.map(|(cut, size)| floor(cut, size)).fold(reach, u64::min)
         };
         let of_base = smallest(self.contents.base.len() as u64, self.contents.since);
-        let definite = self.contents.events.iter().filter(|event| self.is_definite(event));
+        let is_sized = |event: &&Event| self.is_definite(event) && event.sized < self.start;
+        let definite = self.contents.events.iter().filter(is_sized);
         let lower = definite.map(|event| smallest(event.change.reach(), event.start)).fold(of_base, u64::max);
         let largest = |reach: u64, end: Nanos| {
             let later = self.cuts().filter(|(cut, _)| self.is_definite(cut) && end < cut.start);
@@ -274,8 +339,10 @@ impl Read<'_> {
 
     /// The same for bytes of which all events concern all.
     fn segment(&self, segment: Range<u64>, events: &[&Event], bytes: &[u8]) -> Result<(), String> {
-        let last =
-            events.iter().filter(|event| self.is_definite(event)).map(|event| event.start).max().unwrap_or(0);
+        let is_certain = |event: &&&Event| {
+            self.is_definite(event) || event.was_seen(&segment, self.start..self.end, self.losses)
+        };
+        let last = events.iter().filter(is_certain).map(|event| event.start).max().unwrap_or(0);
         let allowed: Vec<&Event> = events.iter().copied().filter(|event| event.end >= last).collect();
         let base = self.contents.since >= last;
         let right = |at: u64, byte: u8| {
@@ -447,6 +514,37 @@ mod tests {
         assert!(size(&unsaved, 50, 0));
         let saved = contents(&calls);
         assert!(read(&saved, 50, content(1, 0, 10), &[]) && !size(&saved, 50, 0));
+    }
+
+    #[test]
+    fn a_write_cached_by_a_worker_is_visible_to_others_from_its_return_on() {
+        let kept = Op::Write { file: 0, serial: 2, extents: vec![(0, 10)], kept: true };
+        let calls = [
+            call(1, write(1, 0, 10), 1, Some(2)),
+            call(2, kept, 10, Some(20)),
+            call(2, Op::Flush { file: 0 }, 60, Some(70)),
+        ];
+        let saved = contents(&calls);
+        assert!(read(&saved, 50, content(2, 0, 10), &[]) && !read(&saved, 50, content(1, 0, 10), &[]));
+        let unsaved = contents(&calls[..2]);
+        assert!(read(&unsaved, 50, content(1, 0, 10), &[]), "its worker may have died");
+    }
+
+    #[test]
+    fn bytes_that_were_seen_do_not_revert() {
+        let calls = [call(1, write(1, 0, 10), 10, Some(20)), call(2, write(2, 0, 10), 30, None)];
+        let mut some = contents(&calls);
+        let see = |bytes: Vec<u8>| {
+            let outcome = Some(CallOutcome::Bytes(bytes));
+            let op = Op::Read { file: 0, at: 0, len: 10 };
+            Call { worker: 9, slot: 0, op, start: 2000, end: Some(2010), outcome }
+        };
+        some.observe(&see(content(1, 0, 10)));
+        assert!(read(&some, 3000, content(1, 0, 10), &[]) && read(&some, 3000, content(2, 0, 10), &[]));
+        some.observe(&see(content(2, 0, 10)));
+        assert!(read(&some, 3000, content(2, 0, 10), &[]) && !read(&some, 3000, content(1, 0, 10), &[]));
+        assert!(read(&some, 3000, content(1, 0, 10), &[2500]), "it was not synced");
+        assert!(!read(&some, 3000, content(1, 0, 10), &[1500]), "it was seen after that");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! - `command`, `process_table`: processes that start others, their exit states, signals and pipes, with the interface of `std::process`.
 //! - `channel`, `scope`: channels, and threads that borrow.
 //! - `host`: names and addresses of hosts.
+//! - `stall`: long pauses of single threads.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
 //! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
@@ -25,5 +26,6 @@ pub mod process_table;
 pub mod random;
 pub mod scheduler;
 pub mod scope;
+pub mod stall;
 pub mod sync;
 pub mod thread;

@@ -21,6 +21,7 @@ use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
 use super::process_table::ProcessTable;
 use super::random;
+use super::stall::{self, Stalls};
 
 /// Bytes of a thread's stack.
 const STACK: usize = 512 << 10;
@@ -146,6 +147,7 @@ pub(crate) struct Scheduler {
     pub futexes: Vec<Waiter>,
     /// The processes that have locked files, by device and inode.
     pub file_locks: BTreeMap<(u64, u64), SimulatedPid>,
+    pub stalls: Stalls,
     /// How often each host was started.
     boots: BTreeMap<HostId, u64>,
 }
@@ -197,6 +199,7 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         table: ProcessTable::default(),
         futexes: Vec::new(),
         file_locks: BTreeMap::new(),
+        stalls: Stalls::default(),
         boots: BTreeMap::new(),
     };
     // SAFETY: no simulation runs, so nothing refers to the old one.
@@ -298,10 +301,12 @@ pub(super) fn switch() {
 }
 
 /// A place where another thread may go on.
+#[track_caller]
 pub fn point() {
     if is_active() && with(Scheduler::takes_turn) {
         yield_now();
     }
+    stall::pause_at(std::panic::Location::caller());
 }
 
 /// Lets another thread go on.

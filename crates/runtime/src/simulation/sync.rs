@@ -72,6 +72,7 @@ impl<T> Mutex<T> {
 
 impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock.
+    #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         scheduler::point();
         while self.is_locked.get() {
@@ -82,6 +83,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Takes the lock if nobody holds it.
+    #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         scheduler::point();
         (!self.is_locked.replace(true)).then_some(MutexGuard { mutex: self })
@@ -167,6 +169,7 @@ impl Condvar {
     }
 
     /// Wakes one thread.
+    #[track_caller]
     pub fn notify_one(&self) -> bool {
         scheduler::point();
         let is_waited_for = !self.waiters.0.borrow().is_empty();
@@ -175,6 +178,7 @@ impl Condvar {
     }
 
     /// Wakes all threads.
+    #[track_caller]
     pub fn notify_all(&self) -> usize {
         scheduler::point();
         let count = self.waiters.0.borrow().len();
@@ -278,6 +282,7 @@ impl<T> RwLock<T> {
 
 impl<T: ?Sized> RwLock<T> {
     /// Waits to read.
+    #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         scheduler::point();
         while self.is_written.get() {
@@ -288,6 +293,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Waits to write.
+    #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         scheduler::point();
         while self.is_written.get() || self.readers.get() > 0 {

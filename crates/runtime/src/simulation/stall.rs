@@ -1,0 +1,92 @@
+//! Long pauses of single threads at chosen places in the code.
+//!
+//! A kernel may take the processor from a thread at any instruction and for any time. Most bugs of concurrent code need such a pause at
+//! one of a few places, which a run that chooses among all steps hardly ever hits. So a run pauses threads at some *sites* only: lines of
+//! code that reach a scheduling point. A seed chooses the sites. Rare and frequent lines are chosen alike.
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::time::Duration;
+
+use super::process::TEST_DRIVER;
+use super::scheduler::{self, is_active, with};
+
+/// Where and how often threads pause.
+#[derive(Clone, Debug)]
+pub struct StallOptions {
+    /// Chooses the sites and the pauses.
+    pub random: fastrand::Rng,
+    /// Of so many sites one is chosen.
+    pub one_site_in: u64,
+    /// At a chosen site a thread pauses once in so many times.
+    pub one_in: u32,
+    /// Most time of all pauses together.
+    pub most: Duration,
+}
+
+#[derive(Default)]
+pub(crate) struct Stalls {
+    options: Option<StallOptions>,
+    /// A number on which the choice of sites depends.
+    seed: u64,
+    /// When the last pause ends.
+    until: u64,
+    /// Whether a site is chosen, by its address, so that its name is hashed once. Nothing depends on the order.
+    sites: BTreeMap<usize, bool>,
+}
+
+/// Threads pause from now on, or not any more.
+pub fn set_stalls(mut options: Option<StallOptions>) {
+    let seed = options.as_mut().map_or(0, |options| options.random.u64(..));
+    with(|scheduler| scheduler.stalls = Stalls { options, seed, ..Stalls::default() });
+}
+
+/// Whether some thread pauses now.
+pub fn are_threads_paused() -> bool {
+    with(|scheduler| scheduler.time() < scheduler.stalls.until)
+}
+
+/// The running thread may pause at a place in the code.
+pub(super) fn pause_at(site: &'static Location<'static>) {
+    if !is_active() {
+        return;
+    }
+    let time = with(|scheduler| {
+        let time = scheduler.stalls.choose(site)?;
+        if scheduler.owner() == TEST_DRIVER {
+            return None;
+        }
+        let until = scheduler.time() + scheduler::nanos(time);
+        scheduler.stalls.until = scheduler.stalls.until.max(until);
+        scheduler.log(&format!("pauses for {time:?} at {}:{}", site.file(), site.line()));
+        Some(time)
+    });
+    if let Some(time) = time {
+        scheduler::sleep(time);
+    }
+}
+
+impl Stalls {
+    /// How long a thread pauses that reaches this site.
+    fn choose(&mut self, site: &'static Location<'static>) -> Option<Duration> {
+        let options = self.options.as_mut()?;
+        let is_chosen = || hash(site, self.seed).is_multiple_of(options.one_site_in.max(1));
+        let address = std::ptr::from_ref(site).addr();
+        let is_chosen = *self.sites.entry(address).or_insert_with(is_chosen);
+        if !is_chosen || options.random.u32(0..options.one_in.max(1)) != 0 {
+            return None;
+        }
+        let longest = [20, 500, 10_000, 300_000, 4_000_000][options.random.usize(0..5)];
+        let time = Duration::from_micros(options.random.u64(1..=longest));
+        options.most = options.most.checked_sub(time)?;
+        Some(time)
+    }
+}
+
+/// Equal for equal lines of code, in every build of it.
+fn hash(site: &Location<'_>, seed: u64) -> u64 {
+    let step = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let hash = site.file().bytes().fold(seed, |hash, byte| step(hash, byte.into()));
+    let hash = step(step(hash, site.line().into()), site.column().into());
+    hash >> 7
+}
