@@ -86,7 +86,8 @@ impl SlotTable {
     /// child that inherited the connection: it keeps the ledger, but no pins.
     fn reap_left(&mut self, held_only: bool) {
         for id in 0..self.memory.geometry.ledgers {
-            if held_only && self.pins_of(id).next().is_none() {
+            let is_free = self.ledgers[id as usize] == LedgerState::Free;
+            if is_free || held_only && self.pins_of(id).next().is_none() {
                 continue;
             }
             match self.ledgers[id as usize] {
