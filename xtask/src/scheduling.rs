@@ -1,4 +1,4 @@
-//! Threads, locks and clocks of clients and servers come from the crate `runtime` alone, so that a simulation controls all of them.
+//! Threads, locks, clocks and files of clients and servers come from the crate `runtime` alone, so that a simulation controls all of them.
 
 use crate::place;
 use crate::prints::test_modules;
@@ -9,7 +9,12 @@ use crate::source;
 const CRATES: &[&str] = &["client", "server", "cache", "store", "medium", "namespace", "transport"];
 
 /// Files that a simulation replaces, or whose threads it never starts.
-const REPLACED: &[&str] = &["crates/transport/src/stream.rs", "crates/transport/src/fork.rs"];
+const REPLACED: &[&str] = &[
+    "crates/transport/src/stream.rs",
+    "crates/transport/src/listener.rs",
+    "crates/transport/src/fork.rs",
+    "crates/server/src/sys.rs",
+];
 
 /// What the code must not name, and what to use instead.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -22,6 +27,15 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("time::Instant", "pario_runtime::time::Instant"),
     ("time::SystemTime", "pario_runtime::time::SystemTime"),
     ("process::abort", "pario_runtime::abort"),
+    ("std::fs", "pario_runtime::fs"),
+    ("rustix::fs", "pario_runtime::fs"),
+    ("Path::exists", "pario_runtime::fs::exists"),
+    (".exists()", "pario_runtime::fs::exists"),
+    (".try_exists()", "pario_runtime::fs::exists"),
+    (".canonicalize()", "pario_runtime::fs::canonicalize"),
+    ("path.is_dir()", "pario_runtime::fs::metadata"),
+    ("path.is_file()", "pario_runtime::fs::metadata"),
+    ("path.metadata()", "pario_runtime::fs::metadata"),
 ];
 
 /// The findings, one per line.
@@ -88,6 +102,7 @@ mod tests {
             lines("use std::sync::{Arc, Mutex};\nuse std::sync::Arc;\nstd::thread::sleep(time);"),
             [1, 3]
         );
+        assert_eq!(lines("use std::{fs, io};\nlet a = path.exists();\nuse std::fs::File;"), [1, 2, 3]);
         assert_eq!(lines("use std::time::{Duration, Instant};\nuse std::time::Duration;"), [1]);
         assert!(
             lines("use pario_runtime::sync::Mutex;\nlet x = pario_runtime::thread::spawn(f);").is_empty()

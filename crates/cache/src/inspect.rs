@@ -47,7 +47,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     let Some(claim) = ExclusiveLock::try_acquire(path).map_err(failed("lock"))? else {
         return Ok(Inspection::Served);
     };
-    let length = std::fs::metadata(path).map_err(failed("look at"))?.len();
+    let length = pario_runtime::fs::metadata(path).map_err(failed("look at"))?.len();
     if length < HEADER as u64 {
         return Ok(Inspection::Left(Leftover::incomplete(claim)));
     }

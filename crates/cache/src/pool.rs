@@ -92,12 +92,12 @@ impl Pool {
         let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
         // It has another name until it is complete: a server that is killed meanwhile leaves no incomplete pool.
         let fresh = path.with_extension("new");
-        match std::fs::remove_file(&fresh) {
+        match pario_runtime::fs::remove_file(&fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("replace")(error)),
             _ => {}
         }
         let segment = Segment::create_file(&fresh, len).map_err(failed("create"))?;
-        let claim = claim(&fresh).inspect_err(|_| drop(std::fs::remove_file(&fresh)))?;
+        let claim = claim(&fresh).inspect_err(|_| drop(pario_runtime::fs::remove_file(&fresh)))?;
         let memory = PoolMemory::new(segment, geometry);
         let header: [(usize, u64); 13] = [
             (AT_VERSION, VERSION),
@@ -122,8 +122,8 @@ impl Pool {
             memory.state(slot).put(generation(1));
         }
         memory.header(AT_MAGIC).put(MAGIC);
-        let named = std::fs::hard_link(&fresh, path);
-        let _ = std::fs::remove_file(&fresh);
+        let named = pario_runtime::fs::hard_link(&fresh, path);
+        let _ = pario_runtime::fs::remove_file(&fresh);
         named.map_err(failed("create"))?;
         let memory = Arc::new(memory);
         let pins = pins(geometry);
@@ -417,7 +417,7 @@ impl Pool {
     /// Removes the pool's file, so that it cannot be adopted. Dirty blocks are lost.
     pub fn discard(self) -> Result<()> {
         let path = &self.inner.path;
-        match std::fs::remove_file(path) {
+        match pario_runtime::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::System { what: "remove", path: path.clone(), error })
             }

@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use pario_client::Target;
+use pario_runtime::fs;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::scheduler;
 use pario_server::{Config, PoolConfig, Server, ServerFaults, ShutdownHandle, ViewCacheConfig};
@@ -37,7 +38,6 @@ struct Running {
 
 /// All servers.
 pub struct Cluster {
-    directory: PathBuf,
     plan: Plan,
     running: Rc<RefCell<Vec<Running>>>,
 }
@@ -48,9 +48,9 @@ pub fn host_of(index: usize, plan: &Plan) -> HostId {
 }
 
 impl Cluster {
-    pub fn new(directory: &Path, plan: &Plan) -> Cluster {
+    pub fn new(plan: &Plan) -> Cluster {
         let running = Rc::new(RefCell::new(vec![Running::default(); usize::from(plan.servers)]));
-        Cluster { directory: directory.to_owned(), plan: plan.clone(), running }
+        Cluster { plan: plan.clone(), running }
     }
 
     /// Addresses as a process of a host sees them.
@@ -65,7 +65,11 @@ impl Cluster {
     }
 
     fn run_directory(&self, server: u16) -> PathBuf {
-        self.directory.join(format!("run{server}"))
+        PathBuf::from(format!("/dev/shm/pario/{server}"))
+    }
+
+    fn data_directory(&self, server: u16) -> PathBuf {
+        PathBuf::from(format!("/disk/{server}"))
     }
 
     /// The partition as clients of a host find it.
@@ -82,10 +86,7 @@ impl Cluster {
 
     fn config(&self, server: u16) -> Config {
         let plan = &self.plan;
-        let directory = self.directory.join(format!("data{server}"));
-        for path in [&directory, &self.run_directory(server)] {
-            std::fs::create_dir_all(path).expect("a directory of its own");
-        }
+        let directory = self.data_directory(server);
         let host = host_of(server.into(), plan);
         let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, host.0 as u8));
         Config {
@@ -95,7 +96,7 @@ impl Cluster {
             metadata: ServerId(0),
             secret: Secret::new([9; 32]),
             encryption: false,
-            made: directory.join("format").exists(),
+            made: false,
             directory,
             run_directory: self.run_directory(server),
             listen: (plan.hosts > 1).then_some((address, PORT + server)),
@@ -123,9 +124,13 @@ impl Cluster {
             return;
         }
         let host = host_of(index, &self.plan);
-        let (config, addresses, running) =
+        let (mut config, addresses, running) =
             (self.config(server), self.addresses(host), Rc::clone(&self.running));
         let main = move || {
+            for path in [&config.directory, &config.run_directory] {
+                fs::create_dir_all(path).expect("a directory of its own");
+            }
+            config.made = matches!(fs::exists(config.directory.join("format")), Ok(true));
             let outcome = Server::start(config).and_then(|server| {
                 server.set_peers(addresses);
                 {
@@ -151,13 +156,6 @@ impl Cluster {
         }
         self.running.borrow_mut()[index] = Running::default();
         None
-    }
-
-    /// The memory of a host is lost: pools and all that lies beside them.
-    pub fn lose_memory(&self, host: HostId) {
-        for server in (0..self.plan.servers).filter(|server| host_of((*server).into(), &self.plan) == host) {
-            std::fs::remove_dir_all(self.run_directory(server)).expect("a directory of its own");
-        }
     }
 
     /// Tells a server to store everything and end, as SIGTERM does.

@@ -56,7 +56,6 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         FaultKind::HostLost => {
             let host = HostId(random.u32(1..=plan.hosts));
             process::reboot(host);
-            cluster.lose_memory(host);
             let is_killed = |client: &&ClientProcess| !process::is_alive(client.1);
             let killed = clients.iter().filter(is_killed).map(|client| client.0).collect();
             return Damage { killed, loss: Some(scheduler::now()) };

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ const LONGEST_CALL: Duration = Duration::from_secs(45);
 pub type Violation = String;
 
 /// Runs a history. The thread of the test driver calls it.
-pub fn run(plan: &Plan, directory: &Path) -> Result<u64, Violation> {
-    let cluster = Cluster::new(directory, plan);
+pub fn run(plan: &Plan) -> Result<u64, Violation> {
+    let cluster = Cluster::new(plan);
     cluster.bring_up()?;
     set_stalls(plan.stalls());
     let calls: Calls = Rc::new(RefCell::new(Vec::new()));
@@ -106,7 +105,6 @@ fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Viol
         Ending::HostsLost => {
             for host in (1..=plan.hosts).map(HostId) {
                 process::reboot(host);
-                cluster.lose_memory(host);
             }
             losses.push(scheduler::now());
         }

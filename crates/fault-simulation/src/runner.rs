@@ -160,14 +160,12 @@ fn start(plan: Plan, log: bool) -> Result<(libc::pid_t, File), String> {
 }
 
 fn run_one(plan: Plan, verbose: bool) -> Report {
-    let directory = std::path::PathBuf::from(format!("/dev/shm/pario-simulation-{}", std::process::id()));
     let options =
         RunOptions { seed: plan.seed, switch_one_in: plan.switch_one_in, most_steps: MOST_STEPS, verbose };
     let verdict = Rc::new(RefCell::new(Err("the test driver did not return".to_owned())));
-    let (result, place) = (Rc::clone(&verdict), directory.clone());
+    let result = Rc::clone(&verdict);
     let shape = format!("{plan:?}\n{}", settings::describe(&plan));
-    let report = scheduler::run(options, move || *result.borrow_mut() = history::run(&plan, &place));
-    let _ = std::fs::remove_dir_all(directory);
+    let report = scheduler::run(options, move || *result.borrow_mut() = history::run(&plan));
     let verdict = verdict.borrow().clone();
     let violation = match (&report.end, &verdict) {
         (RunEnd::Done, Ok(_)) => None,

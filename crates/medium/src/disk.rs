@@ -1,17 +1,13 @@
 //! The real file system: every operation is a system call.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use pario_runtime::fs::{self, DirBuilder, File, OpenOptions};
 use rustix::io::Errno;
 
 use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};
-
-/// The largest number of buffers in one vectored call.
-const MOST_PIECES: usize = 1024;
 
 /// The system's own file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +36,7 @@ impl Medium for HostFileSystem {
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
         match DirBuilder::new().mode(0o700).create(path) {
-            Err(_) if path.is_dir() => Ok(()),
+            Err(_) if fs::metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),
             made => made,
         }
     }
@@ -75,32 +71,23 @@ impl MediumFile for DiskFile {
     }
 
     fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
-        pario_runtime::point();
-        let most = to.len().min(MOST_PIECES);
-        uninterrupted(|| rustix::io::preadv(&self.0, &mut to[..most], at))
+        fs::read_vectored_at(&self.0, to, at)
     }
 
     fn write_at(&self, from: &[IoSlice<'_>], at: u64) -> io::Result<usize> {
-        pario_runtime::point();
-        let most = from.len().min(MOST_PIECES);
-        uninterrupted(|| rustix::io::pwritev(&self.0, &from[..most], at))
+        fs::write_vectored_at(&self.0, from, at)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        pario_runtime::point();
         self.0.set_len(len)
     }
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
-        uninterrupted(|| rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, at, len))
+        if len == 0 { Ok(()) } else { fs::allocate(&self.0, at, len) }
     }
 
     fn punch(&self, at: u64, len: u64) -> io::Result<bool> {
-        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match uninterrupted(|| rustix::fs::fallocate(&self.0, how, at, len)) {
+        match fs::punch(&self.0, at, len) {
             Ok(()) => Ok(true),
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::OPNOTSUPP | Errno::NOSYS)) => {
                 Ok(false)
@@ -111,50 +98,33 @@ impl MediumFile for DiskFile {
 
     fn next_data(&self, at: u64) -> io::Result<Option<u64>> {
         // The descriptor's own position is not used.
-        match rustix::fs::seek(&self.0, SeekFrom::Data(at)) {
-            Ok(found) => Ok(Some(found)),
-            Err(Errno::NXIO) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        fs::next_data(&self.0, at)
     }
 
     fn sync(&self) -> io::Result<()> {
-        pario_runtime::point();
         self.0.sync_data()
     }
 }
 
 impl MediumDirectory for DiskDirectory {
     fn lock(&self) -> io::Result<bool> {
-        pario_runtime::try_lock_file(&self.0)
+        fs::try_lock_file(&self.0)
     }
 
     fn sync(&self) -> io::Result<()> {
-        pario_runtime::point();
         self.0.sync_all()
     }
 
     fn sync_file_system(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.0)?)
+        fs::sync_file_system(&self.0)
     }
 
     fn space(&self) -> io::Result<SpaceUsage> {
-        let stats = rustix::fs::fstatvfs(&self.0)?;
-        let bytes = |blocks: u64| blocks.saturating_mul(stats.f_frsize);
-        Ok(SpaceUsage { total: bytes(stats.f_blocks), free: bytes(stats.f_bavail) })
+        let (total, free) = fs::space(&self.0)?;
+        Ok(SpaceUsage { total, free })
     }
 }
 
 fn stats(metadata: fs::Metadata) -> FileStats {
     FileStats { len: metadata.len(), used: metadata.blocks() * 512 }
-}
-
-/// Repeats a call that a signal interrupts.
-fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            done => return Ok(done?),
-        }
-    }
 }

@@ -1,12 +1,11 @@
 //! The storage of journal and snapshots: a directory of a few flat files, behind a trait so that tests can stop between any
 //! two steps and make any of them fail.
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
+use pario_runtime::fs::{self, File, OpenOptions};
 use rustix::io::Errno;
 
 /// A directory of flat files.
@@ -61,7 +60,7 @@ impl DiskDirectory {
         let handle = File::open(path)?;
         let mut how = OpenOptions::new();
         let lock = how.write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
-        match pario_runtime::try_lock_file(&lock) {
+        match fs::try_lock_file(&lock) {
             Ok(true) => {}
             Ok(false) => return Err(io::ErrorKind::WouldBlock.into()),
             // Some file systems have no locks.
@@ -82,7 +81,7 @@ impl Disk for DiskDirectory {
     }
 
     fn list(&mut self) -> io::Result<Vec<String>> {
-        let entries = std::fs::read_dir(&self.path)?;
+        let entries = fs::read_dir(&self.path)?;
         let names = entries.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
         names.filter_map(Result::transpose).collect()
     }
@@ -98,11 +97,11 @@ impl Disk for DiskDirectory {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.path.join(from), self.path.join(to))
+        fs::rename(self.path.join(from), self.path.join(to))
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.path.join(name))
+        fs::remove_file(self.path.join(name))
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -110,7 +109,7 @@ impl Disk for DiskDirectory {
     }
 
     fn boot(&self) -> u128 {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
     }
 }
@@ -125,7 +124,6 @@ impl DiskFile for File {
     }
 
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        pario_runtime::point();
         FileExt::write_at(self, bytes, at)
     }
 
@@ -134,11 +132,10 @@ impl DiskFile for File {
     }
 
     fn reserve(&mut self, from: u64, len: u64) -> io::Result<()> {
-        Ok(rustix::fs::fallocate(&*self, FallocateFlags::KEEP_SIZE, from, len)?)
+        fs::allocate(self, from, len)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        pario_runtime::point();
         self.sync_data()
     }
 }

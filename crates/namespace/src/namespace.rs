@@ -138,7 +138,7 @@ impl Namespace {
         config: NamespaceConfig,
         now: Stamp,
     ) -> Result<(Namespace, RecoveryReport), Error> {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        let made = pario_runtime::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::io(Action::Create, dir, &error))?;
         let directory = DiskDirectory::open(dir).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { dir: dir.into() },

@@ -1,4 +1,4 @@
-//! The only way of clients and servers to threads, locks and scheduling points.
+//! The only way of clients and servers to threads, locks, files and scheduling points.
 //!
 //! In a normal build every name here is the one of the standard library or of `parking_lot`, and [`point`] is empty: this crate costs
 //! nothing. In a build with `--cfg pario_simulation` the same names belong to a scheduler that runs all threads of all simulated processes
@@ -7,6 +7,8 @@
 //! Clocks and random numbers are the standard library's in both builds: a simulation replaces the C library's `clock_gettime` and
 //! `getrandom`, which the standard library and all crates call.
 
+#[cfg(not(pario_simulation))]
+pub mod fs;
 #[cfg(pario_simulation)]
 pub mod simulation;
 
@@ -20,9 +22,6 @@ pub mod host;
 
 #[cfg(not(pario_simulation))]
 mod real {
-    use std::io;
-    use std::os::fd::{AsFd, AsRawFd};
-
     /// Threads.
     pub mod thread {
         pub use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle, scope, sleep, spawn, yield_now};
@@ -54,19 +53,6 @@ mod real {
     #[inline(always)]
     pub fn point() {}
 
-    /// Locks an open file for this process, until the file is closed or the process ends; `false` if another process has locked it.
-    pub fn try_lock_file(file: &impl AsFd) -> io::Result<bool> {
-        let descriptor = file.as_fd().as_raw_fd();
-        // SAFETY: no memory involved.
-        if unsafe { libc::flock(descriptor, libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Ok(true);
-        }
-        match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            error => Err(error),
-        }
-    }
-
     /// Whether a simulation has planted this bug, to see whether it is found. There is none here.
     #[inline(always)]
     pub const fn is_planted(_bug: &str) -> bool {
@@ -80,10 +66,9 @@ mod real {
 }
 
 #[cfg(not(pario_simulation))]
-pub use real::{abort, is_planted, point, process, sync, thread, thread_local, try_lock_file};
+pub use real::{abort, is_planted, point, process, sync, thread, thread_local};
 
 #[cfg(pario_simulation)]
 pub use simulation::{
-    command as process, file_lock::try_lock_file, host, planted::is_planted, process::abort,
-    scheduler::point, sync, thread,
+    command as process, fs, host, planted::is_planted, process::abort, scheduler::point, sync, thread,
 };

@@ -86,7 +86,7 @@ impl Config {
     /// Panics if a test has requested it.
     pub(crate) fn panic_if_requested(&self, thread: &str) {
         if let Some(directory) = &self.faults.panics
-            && std::fs::remove_file(directory.join(thread)).is_ok()
+            && pario_runtime::fs::remove_file(directory.join(thread)).is_ok()
         {
             panic!("a test has requested a panic of thread {thread}");
         }

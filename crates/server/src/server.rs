@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pario_cache::{Adopted, Geometry, LostBlocks, Pool, PoolIdentity};
+use pario_runtime::fs;
 use pario_runtime::thread::JoinHandle;
 use pario_runtime::time::Instant;
 use pario_store::{FaultyStore, FileStore, Store};
@@ -157,7 +158,7 @@ impl Server {
             }
         }
         // If this fails, the next start removes the socket.
-        let _ = std::fs::remove_file(socket);
+        let _ = fs::remove_file(socket);
         match core.shutdown.outcome() {
             Outcome::Drained => {
                 core.metadata.as_ref().map_or(Ok(()), MetadataService::close)?;
@@ -251,7 +252,7 @@ fn open_pool(config: &Config, store: Box<dyn Store>) -> Result<OpenedPool> {
     let path = config.run_directory.join("pool");
     let geometry = Geometry { block: config.pool.block, slots: config.slots(), ledgers: LEDGERS };
     let (mut store, mut adopted, mut previous, mut loss) = (store, None, None, None);
-    if path.try_exists().map_err(|e| Error::System("looking for a predecessor's cache", e))? {
+    if fs::exists(&path).map_err(|e| Error::System("looking for a predecessor's cache", e))? {
         match Pool::adopt(&path, identity) {
             Ok((pool, found)) => {
                 adopted = Some(found);
@@ -274,7 +275,7 @@ fn open_pool(config: &Config, store: Box<dyn Store>) -> Result<OpenedPool> {
                 store = tier.store;
             }
             Err(useless @ (pario_cache::Error::OtherBoot(_) | pario_cache::Error::Emptied(_))) => {
-                std::fs::remove_file(&path).map_err(|e| Error::System("removing a useless cache", e))?;
+                fs::remove_file(&path).map_err(|e| Error::System("removing a useless cache", e))?;
                 loss = Some(format!("{useless}: what was written to it and not synced is lost"));
             }
             Err(e) => return Err(e.into()),

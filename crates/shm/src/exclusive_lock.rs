@@ -1,8 +1,9 @@
 //! An exclusive lock on a file, for one server process at a time.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
+
+use pario_runtime::fs::{self, File};
 
 /// An exclusive lock on a file. It is released when this value is dropped or its process ends for any
 /// reason.
@@ -11,14 +12,14 @@ use std::path::Path;
 /// other processes receive or map would outlive its holder.
 #[derive(Debug)]
 pub struct ExclusiveLock {
-    _held: OwnedFd,
+    _held: File,
 }
 
 impl ExclusiveLock {
     /// Locks an existing file. Returns `None` if another process holds the lock.
     pub fn try_acquire(path: &Path) -> io::Result<Option<ExclusiveLock>> {
-        let held = OwnedFd::from(std::fs::File::open(path)?);
-        Ok(pario_runtime::try_lock_file(&held)?.then_some(ExclusiveLock { _held: held }))
+        let held = File::open(path)?;
+        Ok(fs::try_lock_file(&held)?.then_some(ExclusiveLock { _held: held }))
     }
 }
 

@@ -13,6 +13,8 @@
 mod exclusive_lock;
 #[cfg_attr(pario_simulation, path = "simulated/futex.rs")]
 mod futex;
+#[cfg_attr(pario_simulation, path = "simulated/memory_file.rs")]
+mod memory_file;
 #[cfg_attr(pario_simulation, path = "simulated/pid_scope.rs")]
 mod pid_scope;
 #[cfg_attr(pario_simulation, path = "simulated/process.rs")]

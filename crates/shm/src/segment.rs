@@ -3,10 +3,11 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::memory_file;
 
 const PAGE: usize = 4096;
 
@@ -130,20 +131,16 @@ impl Segment {
         if largest_file() < len as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        let name = c_path(path)?;
-        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-        let fd = open(&name, flags)?;
+        let fd = memory_file::create(path)?;
         let mapped = reserve(&fd, len).and_then(|()| map(fd.as_raw_fd(), libc::MAP_SHARED, len));
-        let base = mapped.inspect_err(|_| {
-            // SAFETY: the name is a C string that outlives the call. This call created the file.
-            unsafe { libc::unlink(name.as_ptr()) };
-        })?;
+        // This call created the file.
+        let base = mapped.inspect_err(|_| drop(pario_runtime::fs::remove_file(path)))?;
         Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
     /// Opens the segment in an existing file.
     pub fn open_file(path: &Path) -> io::Result<Segment> {
-        let fd = open(&c_path(path)?, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)?;
+        let fd = memory_file::open(path)?;
         let (_, len) = stat(&fd)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
         Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
@@ -344,10 +341,6 @@ fn open(name: &CString, flags: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn c_path(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
 /// Reserves the space of a new file.

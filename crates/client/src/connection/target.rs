@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pario_registry::{Entry, Registry};
+use pario_runtime::fs;
 use pario_transport::Address;
 use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
@@ -126,7 +127,7 @@ impl Target {
 fn usable(address: &Address) -> bool {
     match address {
         // A server that is being restarted has the directory, and no socket for a moment.
-        Address::Unix(path) => path.parent().is_some_and(Path::exists),
+        Address::Unix(path) => path.parent().is_some_and(|run| matches!(fs::exists(run), Ok(true))),
         Address::Tcp(..) => true,
     }
 }

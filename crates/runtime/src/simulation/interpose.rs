@@ -8,7 +8,7 @@ use std::cell::Cell;
 use super::scheduler;
 
 /// Nanoseconds between 1970 and the virtual boot.
-const BOOT: u64 = 1_700_000_000 * 1_000_000_000;
+pub(super) const BOOT: u64 = 1_700_000_000 * 1_000_000_000;
 
 std::thread_local! {
     /// A state for random numbers that are wanted before a simulation starts.

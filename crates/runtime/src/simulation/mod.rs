@@ -10,11 +10,13 @@
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
 //! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
+//! - `file_system`, `fs`, `simulated_file`, `simulated_metadata`: the files of hosts, and the interface of `std::fs` to them.
 //! - `interpose`: the C library's clocks and random numbers.
 
 pub mod channel;
 pub mod command;
-pub(crate) mod file_lock;
+pub mod file_system;
+pub mod fs;
 pub mod futex;
 pub mod host;
 mod interpose;
@@ -26,6 +28,8 @@ pub mod process_table;
 pub mod random;
 pub mod scheduler;
 pub mod scope;
+pub mod simulated_file;
+pub mod simulated_metadata;
 pub mod stall;
 pub mod sync;
 pub mod thread;

@@ -31,10 +31,11 @@ pub fn boot_of_current_host() -> u64 {
     })
 }
 
-/// Kills all processes of a host and starts the host again, as a loss of power does.
+/// Kills all processes of a host and starts the host again. Its memory is lost, its disk stays.
 pub fn reboot(host: HostId) {
     let processes = with(|scheduler| scheduler.count_boot(host));
     processes.into_iter().for_each(kill);
+    with(|scheduler| scheduler.forget_memory(host));
 }
 
 /// Starts a process.

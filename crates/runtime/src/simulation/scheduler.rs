@@ -17,6 +17,7 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::file_system::FileSystems;
 use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
 use super::process_table::ProcessTable;
@@ -145,9 +146,8 @@ pub(crate) struct Scheduler {
     pub table: ProcessTable,
     /// Threads that wait for words in shared memory.
     pub futexes: Vec<Waiter>,
-    /// The processes that have locked files, by device and inode.
-    pub file_locks: BTreeMap<(u64, u64), SimulatedPid>,
     pub stalls: Stalls,
+    pub files: FileSystems,
     /// How often each host was started.
     boots: BTreeMap<HostId, u64>,
 }
@@ -198,8 +198,8 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         network: Network::new(options.seed),
         table: ProcessTable::default(),
         futexes: Vec::new(),
-        file_locks: BTreeMap::new(),
         stalls: Stalls::default(),
+        files: FileSystems::default(),
         boots: BTreeMap::new(),
     };
     // SAFETY: no simulation runs, so nothing refers to the old one.
@@ -452,6 +452,10 @@ impl Scheduler {
         let task = &self.tasks[task.0];
         let process = &self.processes[task.process.0 as usize - 1];
         format!("{}[{}] {}", process.name, task.process.0, task.name)
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.options.seed
     }
 
     pub fn time(&self) -> u64 {

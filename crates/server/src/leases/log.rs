@@ -8,12 +8,12 @@
 //! The file is never synced, since it need not outlive the pool. A server that cannot write it removes it. Then its successor knows no
 //! mailbox, so no process overwrites what others wrote.
 
-use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::records::Record;
+use pario_runtime::fs::{self, File};
 
 const NAME: &str = "leases";
 

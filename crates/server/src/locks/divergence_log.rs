@@ -19,12 +19,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use pario_locks::LockExtent;
+use pario_runtime::fs::{self, File};
 use pario_types::{ClientId, FileId};
 
 use super::divergent_replicas::{DivergentExtents, DivergentReplicas};

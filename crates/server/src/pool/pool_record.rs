@@ -12,11 +12,11 @@
 //! - A client that last wrote to a retired pool has lost nothing, however many servers there were since. A client whose pool
 //!   is no longer in the list is told of a loss that may not have occurred; never the other way round.
 
-use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use pario_runtime::fs::{self, File, OpenOptions};
 use pario_wire::greeting::RETIRED_POOLS;
 
 const SERVING: &str = "serving";
@@ -50,7 +50,7 @@ impl PoolRecord {
 
     /// Notes the pool that a server is going to use.
     pub fn note_serving(&mut self, directory: &Path, mark: u64) -> Result<()> {
-        if self.serving != mark || !directory.join(RETIRED).exists() {
+        if self.serving != mark || !matches!(fs::exists(directory.join(RETIRED)), Ok(true)) {
             // Written even if it says nothing new: at the end the medium may be full.
             write_marks(directory, RETIRED, &self.retired)?;
             write_marks(directory, SERVING, &[mark])?;
@@ -83,7 +83,7 @@ pub fn note_retired_pool(directory: &Path, mark: u64) -> Result<()> {
 }
 
 fn read_marks<const N: usize>(path: &Path) -> [u64; N] {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = fs::read_to_string(path).unwrap_or_default();
     let mut lines = text.lines().map(|line| u64::from_str_radix(line, 16).unwrap_or(0));
     std::array::from_fn(|_| lines.next().unwrap_or(0))
 }
@@ -96,13 +96,13 @@ fn write_marks(directory: &Path, name: &str, marks: &[u64]) -> Result<()> {
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        std::fs::rename(&fresh, &path)?;
+        fs::rename(&fresh, &path)?;
         File::open(directory)?.sync_all()
     };
     match write() {
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             // An incomplete new note is of no use.
-            let _ = std::fs::remove_file(&fresh);
+            let _ = fs::remove_file(&fresh);
             let file = OpenOptions::new().write(true).open(&path)?;
             file.write_all_at(text.as_bytes(), 0)?;
             file.sync_all()
