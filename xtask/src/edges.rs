@@ -125,7 +125,10 @@ const EDGES: &[(&str, &[&str])] = &[
         "conformance",
         &["reference-model", "types", "view", "pario", "registry", "transport", "wire", "workloads"],
     ),
-    ("fault-simulation", &["types", "runtime", "wire", "transport", "client", "server", "conformance"]),
+    (
+        "fault-simulation",
+        &["types", "view", "runtime", "wire", "transport", "client", "server", "conformance"],
+    ),
 ];
 
 /// What any crate may use in its own tests besides its allowed edges.

@@ -217,6 +217,9 @@ impl BlockGuard<'_> {
         }
         let (memory, slot) = (self.hold.memory, self.hold.slot);
         self.hold.begin_writing();
+        if pario_runtime::is_planted("pin-cleared-early") {
+            self.hold.word.release(0);
+        }
         let result = change(memory, slot);
         if !range.is_empty() {
             memory.written(slot, range.end)?;
@@ -257,7 +260,8 @@ impl PendingFill<'_> {
         memory.used(slot).note(now);
         memory.modified(slot).note(now);
         self.published = true;
-        let before = self.finish(VALID | DIRTY).ok_or(PinError::Stale)?;
+        let flags = if pario_runtime::is_planted("fill-not-dirty") { VALID } else { VALID | DIRTY };
+        let before = self.finish(flags).ok_or(PinError::Stale)?;
         memory.count_dirty();
         if before & ROOM != 0 { Ok(()) } else { Err(PinError::NoRoom) }
     }

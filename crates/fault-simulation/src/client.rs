@@ -1,6 +1,7 @@
 //! A simulated program that uses the partition and records its calls.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,18 @@ use pario_conformance::torture::worker_file::{WorkerFile, failed, outcome};
 use pario_runtime::simulation::{random, scheduler};
 
 use crate::plan::Plan;
+use crate::records::Records;
 
 /// A call to a server returns within this time, unless it stores everything.
 pub const DEADLINE: Duration = Duration::from_secs(4);
 /// A call that stores everything returns within this time.
 pub const FLUSH_DEADLINE: Duration = Duration::from_secs(8);
+
+/// The team of all clients, if they are one program.
+const COMMON_TEAM: u128 = 1 << 64;
+
+/// Blocks that processes of a team use in turn: at least as many as there are such processes.
+const TEAM_SIZE: u64 = 2;
 
 /// The calls of all clients of a history.
 pub type Calls = Rc<RefCell<Vec<Call>>>;
@@ -25,24 +33,43 @@ pub struct Client {
     pub worker: u32,
     pub plan: Plan,
     pub target: Target,
-    pub calls: Calls,
-    files: Vec<Option<WorkerFile>>,
-    random: fastrand::Rng,
-    serials: u64,
+    pub records: Records,
+    pub files: BTreeMap<usize, WorkerFile>,
+    pub random: fastrand::Rng,
+    serials: Rc<Cell<u64>>,
 }
 
 impl Client {
-    pub fn new(worker: u32, plan: &Plan, target: Target, calls: Calls) -> Client {
-        let files = (0..plan.files).map(|_| None).collect();
+    pub fn new(worker: u32, plan: &Plan, target: Target, records: Records) -> Client {
         let random = random::stream(plan.seed, "client", worker.into());
-        Client { worker, plan: plan.clone(), target, calls, files, random, serials: 0 }
+        let (files, serials) = (BTreeMap::new(), Rc::default());
+        Client { worker, plan: plan.clone(), target, records, files, random, serials }
+    }
+
+    /// The same process in another thread, which uses one file.
+    pub fn sibling(&mut self, number: usize, open: WorkerFile) -> Client {
+        Client {
+            worker: self.worker,
+            plan: self.plan.clone(),
+            target: self.target.clone(),
+            records: self.records.clone(),
+            files: BTreeMap::from([(number, open)]),
+            random: self.random.fork(),
+            serials: Rc::clone(&self.serials),
+        }
+    }
+
+    /// A number that no other write has.
+    pub fn next_serial(&mut self) -> u64 {
+        self.serials.set(self.serials.get() + 1);
+        (u64::from(self.worker) << 32) + self.serials.get()
     }
 
     /// Executes a call and records when it began, when it returned, and with what.
-    fn call(&mut self, op: Op, act: impl FnOnce() -> CallOutcome) -> bool {
+    pub fn call(&mut self, op: Op, act: impl FnOnce() -> CallOutcome) -> bool {
         scheduler::log(format!("begins {op}"));
         let index = {
-            let mut calls = self.calls.borrow_mut();
+            let mut calls = self.records.calls.borrow_mut();
             let start = scheduler::now();
             calls.push(Call { worker: self.worker, slot: 0, op, start, end: None, outcome: None });
             calls.len() - 1
@@ -50,7 +77,7 @@ impl Client {
         let outcome = act();
         let text = outcome.to_string();
         scheduler::log(format!("returns {:.120}", text));
-        let mut calls = self.calls.borrow_mut();
+        let mut calls = self.records.calls.borrow_mut();
         let call = &mut calls[index];
         (call.end, call.outcome) = (Some(scheduler::now()), Some(outcome));
         call.succeeded()
@@ -78,6 +105,9 @@ impl Client {
     fn open(&mut self, partition: &Partition, file: usize, how: How) -> bool {
         let mut options = OpenOptions::new();
         options.read(true).write(how != How::Read).create(how != How::Read).truncate(how == How::Truncate);
+        if let Some(table) = self.plan.placement(file).filter(|_| how != How::Read) {
+            options.table(table);
+        }
         let mut opened = None;
         self.call(Op::Open { file, how }, || match partition.open(&format!("/f{file}"), &options) {
             Ok(file) => {
@@ -89,33 +119,36 @@ impl Client {
         if let Some(open) =
             opened.as_mut().filter(|_| self.plan.tier1 && self.worker % 2 == 1 && how != How::Read)
         {
-            // A team of its own; if servers are away, the client does without.
+            // If servers are away, the client does without.
             let options = TierOptions { bytes: 64 << 10, ..TierOptions::default() };
-            open.cached = partition.tier1().open(&open.file, self.worker.into(), &options).ok().map(Arc::new);
+            let team = if self.plan.is_one_team { COMMON_TEAM } else { self.worker.into() };
+            open.cached = partition.tier1().open(&open.file, team, &options).ok().map(Arc::new);
         }
-        self.files[file] = opened;
-        self.files[file].is_some()
+        let is_open = opened.is_some();
+        self.files.extend(opened.map(|opened| (file, opened)));
+        is_open
     }
 
     fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&WorkerFile) -> CallOutcome) {
-        if let Some(open) = self.files[file].clone() {
+        if let Some(open) = self.files.get(&file).cloned() {
             self.call(op, || act(&open));
         }
     }
 
-    fn close(&mut self, file: usize) {
-        if let Some(open) = self.files[file].take() {
+    pub fn close(&mut self, file: usize) {
+        if let Some(open) = self.files.remove(&file) {
             self.call(Op::Close { file }, || outcome(open.close()));
         }
     }
 
-    fn len(&mut self, file: usize) {
+    pub fn len(&mut self, file: usize) {
         self.with(file, Op::Len { file }, |open| {
             open.file.len().map_or_else(|error| failed(&error), CallOutcome::Size)
         });
     }
 
-    fn read(&mut self, file: usize, at: u64, len: u64) {
+    pub fn read(&mut self, file: usize, at: u64, len: u64) {
+        let (at, len) = self.own_part(file, at, len);
         self.with(file, Op::Read { file, at, len }, |open| {
             // Not zeros, which might pass for what was read.
             let mut bytes = vec![0xa5; len as usize];
@@ -129,30 +162,50 @@ impl Client {
         });
     }
 
-    fn write(&mut self, file: usize) {
-        self.serials += 1;
-        let serial = (u64::from(self.worker) << 32) + self.serials;
+    pub fn write(&mut self, file: usize) {
+        self.write_below(file, self.plan.limit);
+    }
+
+    /// Writes somewhere in the first `limit` bytes.
+    pub fn write_below(&mut self, file: usize, limit: u64) {
+        let serial = self.next_serial();
         let longest = [20, 5000, 30_000][self.random.usize(0..3)];
         let pieces = if self.random.u32(0..4) == 0 { self.random.u64(2..5) } else { 1 };
         let mut extents = Vec::new();
-        let mut at = self.random.u64(0..self.plan.limit);
+        let mut at = self.random.u64(0..limit);
         for _ in 0..pieces {
-            let len = self.random.u64(1..=longest).min(self.plan.limit.saturating_sub(at));
+            let len = self.random.u64(1..=longest).min(limit.saturating_sub(at));
             if len > 0 {
-                extents.push((at, len));
+                extents.push(self.own_part(file, at, len));
             }
             at += len + self.random.u64(1..3000);
         }
+        extents.dedup_by_key(|extent| extent.0);
         if extents.is_empty() {
             return;
         }
         let bytes: Vec<(u64, Vec<u8>)> =
             extents.iter().map(|(at, len)| (*at, content(serial, *at, *len))).collect();
-        let kept = self.files[file].as_ref().is_some_and(|open| open.cached.is_some());
+        let kept = self.is_cached(file);
         self.with(file, Op::Write { file, serial, extents, kept }, |open| {
             let pieces: Vec<(u64, &[u8])> = bytes.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
             outcome(open.write(&pieces))
         });
+    }
+
+    fn is_cached(&self, file: usize) -> bool {
+        self.files.get(&file).is_some_and(|open| open.cached.is_some())
+    }
+
+    /// The part of some bytes that this process may use: each process of a team uses other blocks in tier 1.
+    fn own_part(&self, file: usize, at: u64, len: u64) -> (u64, u64) {
+        if !self.plan.is_one_team || !self.is_cached(file) {
+            return (at, len);
+        }
+        let (block, rank) = (self.plan.stripe, u64::from(self.worker / 2) % TEAM_SIZE);
+        let own = at / block / TEAM_SIZE * TEAM_SIZE + rank;
+        let start = own * block + at % block;
+        (start, len.min((own + 1) * block - start))
     }
 
     /// Makes random calls.
@@ -169,12 +222,17 @@ impl Client {
                 scheduler::sleep(Duration::from_micros(self.random.u64(0..3000)));
             }
             let file = self.random.usize(0..self.plan.files);
-            if self.files[file].is_none() {
+            if self.use_extras(&partition) {
+                continue;
+            }
+            if !self.files.contains_key(&file) {
                 let how = if self.random.u32(0..12) == 0 { How::Truncate } else { How::Write };
                 self.open(&partition, file, how);
                 continue;
             }
-            match self.random.u32(0..24) {
+            let kind =
+                if self.plan.truncates && self.random.u32(0..4) == 0 { 0 } else { self.random.u32(0..24) };
+            match kind {
                 0 | 1 => {
                     let size = self.random.u64(0..self.plan.limit);
                     self.with(file, Op::SetLen { file, size }, |open| outcome(open.set_len(size)));
@@ -186,7 +244,7 @@ impl Client {
                     outcome(open.stage().and_then(|()| open.file.flush()))
                 }),
                 4 => self.close(file),
-                5 => self.files[file] = None,
+                5 => drop(self.files.remove(&file)),
                 6 => self.len(file),
                 7..=11 => {
                     let at = self.random.u64(0..self.plan.limit);
@@ -196,7 +254,7 @@ impl Client {
                 _ => self.write(file),
             }
         }
-        for file in 0..self.plan.files {
+        for file in self.files.keys().copied().collect::<Vec<_>>() {
             if self.random.bool() {
                 self.close(file);
             }
@@ -213,8 +271,10 @@ impl Client {
             if self.open(&partition, file, How::Read) {
                 self.len(file);
                 self.read(file, 0, self.plan.limit * 2);
+                self.take_free_lock(file);
                 self.close(file);
             }
         }
+        self.look_at_names(&partition);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use pario_runtime::simulation::network;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
-use pario_runtime::simulation::scheduler;
+use pario_runtime::simulation::{scheduler, stall};
 use pario_runtime::thread;
 
 use crate::cluster::Cluster;
@@ -26,9 +26,16 @@ pub struct Damage {
 /// Injects one fault. Its random numbers are its own: what one fault draws does not change the others.
 pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random: &mut Rng) -> Damage {
     let kind = plan.draw_fault(random);
-    let server = random.usize(0..plan.servers.into());
-    let of_client = !clients.is_empty() && random.u32(0..3) == 0;
-    let client = random.choice(clients).copied();
+    let mut server = random.usize(0..plan.servers.into());
+    let mut of_client = !clients.is_empty() && random.u32(0..3) == 0;
+    let mut client = random.choice(clients).copied();
+    // A process of which a thread pauses is the better victim.
+    if let Some(paused) = stall::paused_process().filter(|_| plan.faults_at_stalls && random.u32(0..3) > 0) {
+        let paused_client = clients.iter().find(|client| client.1 == paused);
+        let paused_server = (0..plan.servers.into()).find(|index| cluster.process(*index) == Some(paused));
+        (client, server) = (paused_client.copied().or(client), paused_server.unwrap_or(server));
+        of_client = paused_client.is_some();
+    }
     scheduler::log(format!(
         "fault: {kind:?}, {}",
         if of_client { "client".into() } else { format!("server {server}") }

@@ -1,8 +1,6 @@
 //! One history: calls and faults, then a look at everything, and the verdict.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pario_conformance::torture::contents::{Circumstances, Contents};
@@ -15,6 +13,8 @@ use crate::client::{Calls, Client};
 use crate::cluster::{Cluster, host_of};
 use crate::faults::{self, ClientProcess, Damage};
 use crate::plan::{Ending, Plan};
+use crate::records::Records;
+use crate::{lock_calls, name_calls};
 
 /// Requests of a dead client have no effect after this time.
 const AFTER_DEATH: Duration = Duration::from_secs(12);
@@ -30,12 +30,12 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     let cluster = Cluster::new(plan);
     cluster.bring_up()?;
     set_stalls(plan.stalls());
-    let calls: Calls = Rc::new(RefCell::new(Vec::new()));
+    let records = Records::default();
     let (mut deaths, mut losses) = (BTreeMap::new(), Vec::new());
     let mut next_worker = 1;
     let mut clients: Vec<ClientProcess> = Vec::new();
     for index in 0..plan.clients {
-        clients.push(start_client(plan, &cluster, &calls, index, &mut next_worker));
+        clients.push(start_client(plan, &cluster, &records, index, &mut next_worker));
     }
     let mut fault = 0;
     while clients.iter().any(|client| process::has_threads(client.1)) {
@@ -57,33 +57,35 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     }
     set_stalls(None);
     supervise(&cluster, AFTER_DEATH * 2)?;
-    let seen: Calls = Rc::new(RefCell::new(Vec::new()));
+    let seen = Records { calls: Calls::default(), ..records.clone() };
     if plan.looks_before_ending {
         look(plan, &cluster, &seen, next_worker)?;
         next_worker += 1;
     }
     end(plan, &cluster, &mut losses)?;
     look(plan, &cluster, &seen, next_worker)?;
-    judge(plan, &calls.borrow(), &seen.borrow(), &deaths, &losses)
+    lock_calls::judge(&records.locks.borrow())?;
+    name_calls::judge(&records.names.borrow(), AFTER_DEATH.as_nanos() as u64)?;
+    judge(plan, &records.calls.borrow(), &seen.calls.borrow(), &deaths, &losses)
 }
 
 fn start_client(
     plan: &Plan,
     cluster: &Cluster,
-    calls: &Calls,
+    records: &Records,
     index: usize,
     next: &mut u32,
 ) -> ClientProcess {
     let (worker, host) = (*next, host_of(index, plan));
     *next += 1;
-    let client = Client::new(worker, plan, cluster.target(host), Rc::clone(calls));
+    let client = Client::new(worker, plan, cluster.target(host), records.clone());
     (worker, process::start_process(host, &format!("client {worker}"), move || client.work()))
 }
 
 /// A process reads everything.
-fn look(plan: &Plan, cluster: &Cluster, calls: &Calls, worker: u32) -> Result<(), Violation> {
+fn look(plan: &Plan, cluster: &Cluster, records: &Records, worker: u32) -> Result<(), Violation> {
     let host = host_of(0, plan);
-    let client = Client::new(worker, plan, cluster.target(host), Rc::clone(calls));
+    let client = Client::new(worker, plan, cluster.target(host), records.clone());
     wait_for(cluster, process::start_process(host, "reader", move || client.look()))
 }
 
@@ -157,7 +159,12 @@ fn judge(
         return Err("the reader did not finish".into());
     }
     let mut compared = 0;
-    for file in 0..plan.files {
+    let mut files: BTreeSet<usize> = (0..plan.files).collect();
+    files.extend(calls.iter().chain(seen).filter_map(|call| match call.op {
+        Op::Write { file, .. } | Op::Read { file, .. } => Some(file),
+        _ => None,
+    }));
+    for file in files {
         let mut contents = Contents::default();
         contents.take(file, calls, &circumstances);
         let mut reads: Vec<&Call> = calls.iter().chain(seen).collect();
@@ -166,7 +173,10 @@ fn judge(
             if matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file) {
                 let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
                 compared += contents.judge(call, losses).map_err(wrong)?;
-                contents.observe(call);
+                // Replicas that a failed write left divergent are repaired by the next open only.
+                if !plan.placed {
+                    contents.observe(call);
+                }
             }
         }
     }

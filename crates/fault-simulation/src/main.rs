@@ -10,13 +10,21 @@ mod arguments;
 #[cfg(pario_simulation)]
 mod client;
 #[cfg(pario_simulation)]
+mod client_names;
+#[cfg(pario_simulation)]
 mod cluster;
 #[cfg(pario_simulation)]
 mod faults;
 #[cfg(pario_simulation)]
 mod history;
 #[cfg(pario_simulation)]
+mod lock_calls;
+#[cfg(pario_simulation)]
+mod name_calls;
+#[cfg(pario_simulation)]
 mod plan;
+#[cfg(pario_simulation)]
+mod records;
 #[cfg(pario_simulation)]
 #[allow(unsafe_code)]
 mod runner;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pario_client::{PlacementMap, ServerId};
 use pario_runtime::simulation::random;
 use pario_runtime::simulation::stall::StallOptions;
 
@@ -80,6 +81,24 @@ pub struct Plan {
     pub ending: Ending,
     /// The longest time between two faults.
     pub fault_interval: Duration,
+    /// Whether the clients that use tier 1 are processes of one program, each with blocks of its own.
+    pub is_one_team: bool,
+    /// Whether clients truncate files often.
+    pub truncates: bool,
+    /// Whether clients create, rename, remove and list files.
+    pub names: bool,
+    /// Whether clients take byte-range locks.
+    pub locks: bool,
+    /// Whether clients read and write through views.
+    pub views: bool,
+    /// Whether several threads of a client use a file at the same time.
+    pub threads: bool,
+    /// Whether clients prefetch.
+    pub prefetches: bool,
+    /// Whether files are placed, some of their bytes on several servers.
+    pub placed: bool,
+    /// Whether threads pause only in the code of the servers' caches.
+    pub stall_in_cache: bool,
     /// Whether everything is also read before the ending.
     pub looks_before_ending: bool,
     /// Long pauses of single threads: at one of so many lines of code, 0 for none.
@@ -96,12 +115,13 @@ impl Plan {
     pub fn new(seed: u64, allowed: &[FaultKind]) -> Plan {
         let mut random = random::stream(seed, "plan", 0);
         let faults: Vec<_> = allowed.iter().filter(|_| random.bool()).map(|kind| (*kind, 1)).collect();
-        let servers = random.u16(1..=3);
+        let servers = [1, 1, 2, 2, 3, 3, 4, 5][random.usize(0..8)];
+        let mut programs = random::stream(seed, "plan of programs", 0);
         let mut stalls = random::stream(seed, "plan of stalls", 0);
         Plan {
             seed,
             servers,
-            hosts: if random.u32(0..3) == 0 { 2 } else { 1 },
+            hosts: [1, 1, 1, 1, 2, 2, 3, 4][random.usize(0..8)],
             stripe: [3000, 4096, 10_000][random.usize(0..3)],
             slots: [16, 16, 24][random.usize(0..3)],
             workers: random.usize(1..=2),
@@ -117,7 +137,7 @@ impl Plan {
             },
             ending: match random.u32(0..4) {
                 0 => Ending::HostsLost,
-                1 => Ending::Down,
+                1 | 2 => Ending::Down,
                 _ => Ending::Nothing,
             },
             faults,
@@ -125,11 +145,34 @@ impl Plan {
             skipped_calls: [0; MOST_CLIENTS],
             fault_interval: Duration::from_micros(random.u64(200..20_000)),
             switch_one_in: [2, 5, 20, 100][random.usize(0..4)],
+            is_one_team: programs.bool(),
+            truncates: programs.u32(0..4) == 0,
+            names: programs.u32(0..3) == 0,
+            locks: programs.u32(0..4) == 0,
+            views: programs.u32(0..4) == 0,
+            threads: programs.u32(0..5) == 0,
+            prefetches: programs.u32(0..4) == 0,
+            placed: programs.u32(0..5) == 0,
+            stall_in_cache: stalls.bool(),
             looks_before_ending: random::stream(seed, "plan of looks", 0).bool(),
-            stall_one_site_in: pick(&mut stalls, &[0, 0, 0, 4, 16, 64]),
-            stall_one_in: pick(&mut stalls, &[3, 20, 100]),
+            stall_one_site_in: pick(&mut stalls, &[0, 0, 1, 3, 10, 30]),
+            stall_one_in: pick(&mut stalls, &[2, 10, 50, 200]),
             faults_at_stalls: stalls.bool(),
         }
+    }
+
+    /// Where the bytes of a file are placed, if they are.
+    pub fn placement(&self, file: usize) -> Option<PlacementMap> {
+        let mut random = random::stream(self.seed, "placement", file as u64);
+        let mut extents = Vec::new();
+        let mut at = 0;
+        while self.placed && at < self.limit {
+            let end = at + random.u64(1..20_000);
+            let servers = (0..random.u32(0..3)).map(|_| ServerId(random.u16(0..self.servers))).collect();
+            extents.push((at..end, servers));
+            at = end;
+        }
+        PlacementMap::new(extents).filter(|_| self.placed)
     }
 
     /// The pauses of threads.
@@ -139,6 +182,8 @@ impl Plan {
             one_site_in: self.stall_one_site_in,
             one_in: self.stall_one_in,
             most: MOST_STALLED,
+            only_long: self.faults_at_stalls,
+            within: if self.stall_in_cache { "cache/src" } else { "" },
         })
     }
 

@@ -224,7 +224,8 @@ impl Namespace {
         if size > i64::MAX as u64 {
             return Err(Error::TooLarge { size });
         }
-        let current = self.inode(file)?.size() == Some(FileSize::Ask { seen });
+        let is_same = self.inode(file)?.size() == Some(FileSize::Ask { seen });
+        let current = is_same || pario_runtime::is_planted("stale-size-report");
         let quiet =
             self.opens.writers(file) == 0 && !self.state.truncations.contains_key(&file) && !self.grace;
         if current && quiet {

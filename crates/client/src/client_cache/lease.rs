@@ -176,7 +176,10 @@ impl Shared {
         }
         let asked = file.pending_leases.iter_mut().filter(|one| one.server == server);
         asked.for_each(|one| one.left.insert(gone.clone()));
-        let blocks = file.blocks_at(server, &gone);
+        let mut blocks = file.blocks_at(server, &gone);
+        if pario_runtime::is_planted("yield-before-staging") {
+            blocks.clear();
+        }
         self.empty(state, key, &blocks)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::time::Duration;
 
-use super::process::TEST_DRIVER;
+use super::process::{SimulatedPid, TEST_DRIVER};
 use super::scheduler::{self, is_active, with};
 
 /// Where and how often threads pause.
@@ -22,6 +22,10 @@ pub struct StallOptions {
     pub one_in: u32,
     /// Most time of all pauses together.
     pub most: Duration,
+    /// Whether all pauses are long enough for faults in the meantime.
+    pub only_long: bool,
+    /// The paths of all chosen sites contain this.
+    pub within: &'static str,
 }
 
 #[derive(Default)]
@@ -29,8 +33,9 @@ pub(crate) struct Stalls {
     options: Option<StallOptions>,
     /// A number on which the choice of sites depends.
     seed: u64,
-    /// When the last pause ends.
+    /// When the last pause ends, and the process of the thread that pauses.
     until: u64,
+    paused: Option<SimulatedPid>,
     /// Whether a site is chosen, by its address, so that its name is hashed once. Nothing depends on the order.
     sites: BTreeMap<usize, bool>,
 }
@@ -46,6 +51,11 @@ pub fn are_threads_paused() -> bool {
     with(|scheduler| scheduler.time() < scheduler.stalls.until)
 }
 
+/// The process of the thread that paused last, if it still pauses.
+pub fn paused_process() -> Option<SimulatedPid> {
+    with(|scheduler| scheduler.stalls.paused.filter(|_| scheduler.time() < scheduler.stalls.until))
+}
+
 /// The running thread may pause at a place in the code.
 pub(super) fn pause_at(site: &'static Location<'static>) {
     if !is_active() {
@@ -57,7 +67,9 @@ pub(super) fn pause_at(site: &'static Location<'static>) {
             return None;
         }
         let until = scheduler.time() + scheduler::nanos(time);
-        scheduler.stalls.until = scheduler.stalls.until.max(until);
+        if until >= scheduler.stalls.until {
+            (scheduler.stalls.until, scheduler.stalls.paused) = (until, Some(scheduler.owner()));
+        }
         scheduler.log(&format!("pauses for {time:?} at {}:{}", site.file(), site.line()));
         Some(time)
     });
@@ -70,13 +82,17 @@ impl Stalls {
     /// How long a thread pauses that reaches this site.
     fn choose(&mut self, site: &'static Location<'static>) -> Option<Duration> {
         let options = self.options.as_mut()?;
-        let is_chosen = || hash(site, self.seed).is_multiple_of(options.one_site_in.max(1));
+        let is_chosen = || {
+            let is_within = site.file().contains(options.within);
+            is_within && hash(site, self.seed).is_multiple_of(options.one_site_in.max(1))
+        };
         let address = std::ptr::from_ref(site).addr();
         let is_chosen = *self.sites.entry(address).or_insert_with(is_chosen);
         if !is_chosen || options.random.u32(0..options.one_in.max(1)) != 0 {
             return None;
         }
-        let longest = [20, 500, 10_000, 300_000, 4_000_000][options.random.usize(0..5)];
+        let shortest = if options.only_long { 3 } else { 0 };
+        let longest = [20, 500, 10_000, 300_000, 4_000_000][options.random.usize(shortest..5)];
         let time = Duration::from_micros(options.random.u64(1..=longest));
         options.most = options.most.checked_sub(time)?;
         Some(time)

@@ -92,6 +92,11 @@ impl Builder {
     }
 }
 
+/// Starts a thread. The body need not be [`Send`], because all simulated threads run in one thread of the program.
+pub fn start_local<T: 'static>(name: &str, body: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+    start(name.to_owned(), Box::new(body))
+}
+
 /// Starts a thread.
 pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().spawn(body).expect("simulated threads can always be started")
