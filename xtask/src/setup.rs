@@ -9,7 +9,7 @@ mod packages;
 mod python;
 
 pub use cargo_tools::{cargo_deny, cargo_nextest};
-pub use python::{mpi4py, mpi4py_source, perfetto, pydarshan};
+pub use python::{mpi4py, mpi4py_source, perfetto, pydarshan, standard_abi};
 
 use crate::host::HOSTS;
 use crate::program::Outcome;
@@ -34,6 +34,10 @@ pub fn everything() -> Outcome {
     match perfetto() {
         Ok(venv) => println!("Perfetto's trace processor: {}", venv.display()),
         Err(why) => println!("Perfetto's trace processor: SKIPPED, and with it its tests: {why}"),
+    }
+    match standard_abi() {
+        Ok(venv) => println!("MPICH with the standard ABI: {}", venv.display()),
+        Err(why) => println!("MPICH with the standard ABI: SKIPPED, and with it its tests: {why}"),
     }
     Ok(())
 }

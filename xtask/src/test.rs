@@ -4,8 +4,8 @@
 //! The tests find what they need in the environment: `PARIO_LIB` and `PARIO_BIN` (release build),
 //! `PARIO_TEST_PYTHON_MPICH`, `PARIO_TEST_PYTHON_OPENMPI` (a Python with mpi4py for that MPI) and
 //! `PARIO_TEST_MPI4PY_SRC` (mpi4py's source, for its test suite). `PARIO_TEST_PYDARSHAN` (a Python with
-//! pydarshan) and `PARIO_TEST_PERFETTO` (a directory with Perfetto's trace processor) are empty where that
-//! could not be fetched.
+//! pydarshan), `PARIO_TEST_PERFETTO` (a directory with Perfetto's trace processor) and `PARIO_TEST_STANDARD_ABI` (one with an MPI
+//! of the standard ABI) are empty where that could not be fetched.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ pub fn release_build() -> Outcome {
 }
 
 fn tests(arguments: &[String]) -> Outcome {
-    let environment: [(&str, PathBuf); 7] = [
+    let environment: [(&str, PathBuf); 8] = [
         ("PARIO_LIB", place::library()),
         ("PARIO_BIN", place::binary()),
         ("PARIO_TEST_PYTHON_MPICH", setup::mpi4py(&MPICH)?),
@@ -76,6 +76,7 @@ fn tests(arguments: &[String]) -> Outcome {
         ("PARIO_TEST_MPI4PY_SRC", setup::mpi4py_source()?),
         ("PARIO_TEST_PYDARSHAN", setup::pydarshan().unwrap_or_default()),
         ("PARIO_TEST_PERFETTO", setup::perfetto().unwrap_or_default()),
+        ("PARIO_TEST_STANDARD_ABI", setup::standard_abi().unwrap_or_default()),
     ];
     let mut nextest = program::cargo();
     nextest.args(["nextest", "run", "--workspace"]).args(arguments).envs(environment);

@@ -1,4 +1,4 @@
-//! Fortran: file numbers, and error handlers whose function is a Fortran subroutine.
+//! Fortran: file numbers (`MPI_File_c2f`, in MPI-5 also `MPI_File_toint`), and error handlers whose function is a Fortran subroutine.
 //!
 //! The hosts' Fortran wrappers call the C names for all other functions. For MPI_File_create_errhandler they pass the
 //! subroutine as if it were a C function and mark the language inside the host. So this module exports the creators
@@ -15,6 +15,10 @@ export! {
     fn MPI_File_c2f, PMPI_File_c2f, c"PMPI_File_c2f" (fh: usize) -> c_int
         = |_host| handles::to_fortran(fh), else 0;
     fn MPI_File_f2c, PMPI_File_f2c, c"PMPI_File_f2c" (number: c_int) -> usize
+        = |host| handles::from_fortran(number).unwrap_or(host.file_null()), else 0;
+    fn MPI_File_toint, PMPI_File_toint, c"PMPI_File_toint" (fh: usize) -> c_int
+        = |_host| handles::to_fortran(fh), else 0;
+    fn MPI_File_fromint, PMPI_File_fromint, c"PMPI_File_fromint" (number: c_int) -> usize
         = |host| handles::from_fortran(number).unwrap_or(host.file_null()), else 0;
 }
 

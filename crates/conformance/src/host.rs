@@ -1,6 +1,8 @@
-//! The two host MPI libraries the tests run on: which tools belong to each, and what its launcher needs.
+//! The host MPI libraries the tests run on: which tools belong to each, and what its launcher needs.
 
 use std::path::{Path, PathBuf};
+
+use crate::library::target_dir;
 
 /// A host MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,9 +11,11 @@ pub enum HostMpi {
     Mpich,
     /// Open MPI, as packaged by Debian with the suffix `.openmpi`.
     OpenMpi,
+    /// MPICH's library of the standard ABI of MPI-5, from the wheel that `cargo xtask setup` installs.
+    StandardAbi,
 }
 
-/// Both hosts, for tests that loop over them.
+/// Both packaged hosts, for tests that loop over them.
 pub const BOTH: [HostMpi; 2] = [HostMpi::Mpich, HostMpi::OpenMpi];
 
 impl HostMpi {
@@ -20,6 +24,7 @@ impl HostMpi {
         match self {
             HostMpi::Mpich => "mpich",
             HostMpi::OpenMpi => "openmpi",
+            HostMpi::StandardAbi => "standard-abi",
         }
     }
 
@@ -53,7 +58,22 @@ impl HostMpi {
         on_path(&format!("{tool}.{}", self.name())).is_some()
     }
 
+    /// The standard ABI's host, where it could be installed; says so where not.
+    pub fn standard_abi() -> Option<HostMpi> {
+        let is_there = standard_abi_directory().join("bin/mpicc_abi").is_file();
+        if !is_there {
+            eprintln!(
+                "SKIPPED: there is no MPI of the standard ABI; `cargo xtask setup` fetches it, if it can"
+            );
+        }
+        is_there.then_some(HostMpi::StandardAbi)
+    }
+
     fn tool(self, tool: &str) -> PathBuf {
+        if self == HostMpi::StandardAbi {
+            let name = if tool == "mpiexec" { tool.to_owned() } else { format!("{tool}_abi") };
+            return standard_abi_directory().join("bin").join(name);
+        }
         let name = format!("{tool}.{}", self.name());
         match on_path(&name) {
             Some(path) => path,
@@ -64,7 +84,7 @@ impl HostMpi {
     /// Environment that lets the launcher work as root, on few cores, in a container.
     pub(crate) fn launch_environment(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            HostMpi::Mpich => &[],
+            HostMpi::Mpich | HostMpi::StandardAbi => &[],
             HostMpi::OpenMpi => &[
                 ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
                 ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -78,10 +98,16 @@ impl HostMpi {
     /// Launcher arguments that set a variable in the ranks only, never in the launcher.
     pub(crate) fn rank_variable(self, name: &str, value: &str) -> Vec<String> {
         match self {
-            HostMpi::Mpich => vec!["-genv".into(), name.into(), value.into()],
+            HostMpi::Mpich | HostMpi::StandardAbi => vec!["-genv".into(), name.into(), value.into()],
             HostMpi::OpenMpi => vec!["-x".into(), format!("{name}={value}")],
         }
     }
+}
+
+/// The environment with the MPI of the standard ABI.
+fn standard_abi_directory() -> PathBuf {
+    let named = std::env::var_os("PARIO_TEST_STANDARD_ABI").filter(|named| !named.is_empty());
+    named.map_or_else(|| target_dir().join("venv-standard-abi"), PathBuf::from)
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {

@@ -222,7 +222,7 @@ impl Hosts {
         let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
         let agent = self.agent.to_string_lossy();
         match host {
-            HostMpi::Mpich => {
+            HostMpi::Mpich | HostMpi::StandardAbi => {
                 add(&["-launcher", "ssh", "-launcher-exec", &agent]);
                 add(&["-hosts", &names.join(","), "-ppn", &each.to_string()]);
             }

@@ -6,7 +6,7 @@
 use crate::abi::AbiFamily;
 use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host};
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 impl Host {
     /// A new error handler object for files. The host never calls it.
@@ -27,25 +27,34 @@ impl Host {
 
     /// The Fortran integer of an error handler. In MPICH both are the same number.
     pub fn errhandler_c2f(&self, errhandler: ErrhandlerHandle) -> Result<c_int, HostError> {
-        match (self.family(), self.f.errhandler_c2f) {
-            (AbiFamily::Mpich, _) => Ok(errhandler.0 as u32 as c_int),
-            // SAFETY: a handle by value.
-            (_, Some(convert)) => Ok(unsafe { convert(errhandler.0) }),
-            (_, None) => Err(HostError::Missing("MPI_Errhandler_c2f")),
-        }
+        let address = match self.family() {
+            AbiFamily::Mpich => return Ok(errhandler.0 as u32 as c_int),
+            AbiFamily::OpenMpi => self.conversion(c"PMPI_Errhandler_c2f")?,
+            AbiFamily::Standard => self.conversion(c"PMPI_Errhandler_toint")?,
+        };
+        // SAFETY: both functions take a handle, a pointer here, and return an int.
+        let convert =
+            unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(usize) -> c_int>(address) };
+        // SAFETY: a handle by value.
+        Ok(unsafe { convert(errhandler.0) })
     }
 
     /// The error handler of a Fortran integer.
     pub fn errhandler_f2c(&self, fortran: c_int) -> Result<ErrhandlerHandle, HostError> {
-        if self.family() == AbiFamily::Mpich {
-            return Ok(ErrhandlerHandle(fortran as u32 as usize));
-        }
-        let address = self.symbol(c"PMPI_Errhandler_f2c").ok_or(HostError::Missing("MPI_Errhandler_f2c"))?;
-        // SAFETY: the host's function of this name takes an int and returns a handle, a pointer here.
+        let address = match self.family() {
+            AbiFamily::Mpich => return Ok(ErrhandlerHandle(fortran as u32 as usize)),
+            AbiFamily::OpenMpi => self.conversion(c"PMPI_Errhandler_f2c")?,
+            AbiFamily::Standard => self.conversion(c"PMPI_Errhandler_fromint")?,
+        };
+        // SAFETY: both functions take an int and return a handle, a pointer here.
         let convert =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_int) -> usize>(address) };
         // SAFETY: an int by value; the host checks its table.
         Ok(ErrhandlerHandle(unsafe { convert(fortran) }))
+    }
+
+    fn conversion(&self, name: &'static CStr) -> Result<*const c_void, HostError> {
+        self.symbol(name).ok_or(HostError::Missing(name.to_str().unwrap_or_default()))
     }
 
     /// `MPI_ERRORS_ARE_FATAL`.

@@ -125,7 +125,6 @@ functions! {
         status_set_elements_c = "PMPI_Status_set_elements_c"(Void, H, i64);
         info_get_string = "PMPI_Info_get_string"(H, Str, Int, *mut c_char, Int);
         info_get = "PMPI_Info_get"(H, Str, c_int, *mut c_char, Int);
-        errhandler_c2f = "PMPI_Errhandler_c2f"(H);
         grequest_start_polled = "PMPIX_Grequest_start"(Query, Free, Cancel, Poll, Wait, Void, HOut);
         grequest_start_polled_x = "MPIX_Grequest_start"(Query, Free, Cancel, Poll, Wait, Void, HOut);
         progress_register = "opal_progress_register"(Progress);

@@ -92,7 +92,7 @@ impl Host {
         let mut raw = 0usize;
         let state = Arc::into_raw(request.clone()).cast_mut().cast::<c_void>();
         let result = match (self.family(), polled) {
-            (AbiFamily::Mpich, Some(start)) => {
+            (AbiFamily::Mpich | AbiFamily::Standard, Some(start)) => {
                 // SAFETY: the callbacks have the signatures that MPICH prescribes; `freed` takes `state`
                 // back; writes one handle into a zeroed word.
                 let code = unsafe { start(query, freed, cancel, poll, wait, state, &mut raw) };
@@ -118,7 +118,7 @@ impl Host {
             return Ok(());
         }
         match (self.family(), self.f.progress_register) {
-            (AbiFamily::Mpich, _) if polled.is_some() => progress::add_pending(request),
+            (AbiFamily::Mpich | AbiFamily::Standard, _) if polled.is_some() => progress::add_pending(request),
             (AbiFamily::OpenMpi, Some(register)) if progress::register_progress(register) => {
                 progress::add_pending(request)
             }

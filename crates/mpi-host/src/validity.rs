@@ -3,7 +3,7 @@
 //! A program that passes a freed or wrong handle to a file function must get an error class, as it does from the
 //! hosts' own I/O. But the host's datatype functions report errors to the handler of `MPI_COMM_WORLD`, which aborts by
 //! default, and Open MPI dereferences any pointer. So the handle itself is checked first: in MPICH its kind bits, in
-//! Open MPI whether the address has an object of that class. The first host calls with the handle are made while the
+//! Open MPI and in the standard ABI whether the address has an object of that class. The first host calls with the handle are made while the
 //! handler of `MPI_COMM_WORLD` returns errors.
 
 use crate::abi::{AbiFamily, mpich};
@@ -12,7 +12,7 @@ use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle};
 use pario_types::ErrorKind;
 use parking_lot::{Mutex, MutexGuard};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 
 /// A kind of host object, and how to recognise one.
 struct Class {
@@ -91,7 +91,11 @@ impl Host {
                 AbiFamily::Mpich => mpich::kind(raw) == Some(class.mpich),
                 AbiFamily::OpenMpi => self.is_object(raw, predefined, class.openmpi),
                 // Small values are predefined objects; each kind has its own range of a prefix code.
-                AbiFamily::Standard => raw >= 0x1000 || raw.ilog2() == null.ilog2(),
+                AbiFamily::Standard if raw < 0x1000 => raw.ilog2() == null.ilog2(),
+                AbiFamily::Standard if self.library_version().contains("MPICH") => {
+                    is_mpich_object(raw, class.mpich)
+                }
+                AbiFamily::Standard => self.is_object(raw, predefined, class.openmpi),
             };
         if good { Ok(()) } else { Err(HostError::Handle { what: class.what, kind: class.kind }) }
     }
@@ -152,6 +156,17 @@ impl Drop for Quiet<'_> {
                 (self.host.f.errhandler_free)(&mut handler);
             }
         }
+    }
+}
+
+/// Whether MPICH has an object of this kind at the address. In the standard ABI its handles are addresses of objects, and every
+/// object begins with the `int` that is its handle in MPICH's own ABI.
+fn is_mpich_object(raw: usize, kind: u32) -> bool {
+    match first_word(raw) {
+        _ if !raw.is_multiple_of(align_of::<c_int>()) => false,
+        FirstWord::Is(word) => mpich::kind(word & 0xffff_ffff) == Some(kind),
+        FirstWord::Unmapped => false,
+        FirstWord::Unknown => true,
     }
 }
 

@@ -4,22 +4,41 @@ use pario_mpi_host::{AbiFamily, Constants};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-#[derive(Clone, Copy)]
 struct HostMpi {
     name: &'static str,
     family: AbiFamily,
-    cc: &'static str,
-    run: &'static [&'static str],
+    cc: PathBuf,
+    run: Vec<PathBuf>,
 }
 
-const MPICH: HostMpi =
-    HostMpi { name: "mpich", family: AbiFamily::Mpich, cc: "mpicc.mpich", run: &["mpiexec.mpich", "-n"] };
-const OPENMPI: HostMpi = HostMpi {
-    name: "openmpi",
-    family: AbiFamily::OpenMpi,
-    cc: "mpicc.openmpi",
-    run: &["mpiexec.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"],
-};
+/// The hosts of this machine, and MPICH's library of the standard ABI where `cargo xtask setup` could install it.
+fn hosts() -> Vec<HostMpi> {
+    let words = |words: &[&str]| words.iter().map(PathBuf::from).collect();
+    let mut hosts = vec![
+        HostMpi {
+            name: "mpich",
+            family: AbiFamily::Mpich,
+            cc: "mpicc.mpich".into(),
+            run: words(&["mpiexec.mpich", "-n"]),
+        },
+        HostMpi {
+            name: "openmpi",
+            family: AbiFamily::OpenMpi,
+            cc: "mpicc.openmpi".into(),
+            run: words(&["mpiexec.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"]),
+        },
+    ];
+    match std::env::var_os("PARIO_TEST_STANDARD_ABI").filter(|at| !at.is_empty()).map(PathBuf::from) {
+        Some(at) => hosts.push(HostMpi {
+            name: "standard-abi",
+            family: AbiFamily::Standard,
+            cc: at.join("bin/mpicc_abi"),
+            run: vec![at.join("bin/mpiexec"), "-n".into()],
+        }),
+        None => eprintln!("PARIO_TEST_STANDARD_ABI is empty: the standard ABI is not tested"),
+    }
+    hosts
+}
 
 fn output(command: &mut Command) -> String {
     let shown = format!("{command:?}");
@@ -34,7 +53,7 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
 }
 
-fn scratch(host: HostMpi, name: &str) -> PathBuf {
+fn scratch(host: &HostMpi, name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(host.name);
     std::fs::create_dir_all(&dir).unwrap();
     dir.join(name)
@@ -46,20 +65,20 @@ fn probe() -> PathBuf {
     test.ancestors().nth(2).unwrap().join("examples/libprobe.so")
 }
 
-fn compile(host: HostMpi, source: &Path, program: &Path, more: &[&str]) {
-    let mut cc = Command::new(host.cc);
+fn compile(host: &HostMpi, source: &Path, program: &Path, more: &[&str]) {
+    let mut cc = Command::new(&host.cc);
     cc.args(["-std=gnu11", "-Wall", "-Wno-deprecated-declarations", "-g", "-I"]).arg(sources());
     output(cc.arg(source).args(more).arg("-o").arg(program).arg(probe()));
 }
 
-fn run(host: HostMpi, ranks: u32, program: &Path, args: &[&str]) -> String {
+fn run(host: &HostMpi, ranks: u32, program: &Path, args: &[&str]) -> String {
     // A hang is a failure, not an endless test.
     let mut exec = Command::new("timeout");
-    exec.arg("120").args(host.run).arg(ranks.to_string()).arg(program).args(args);
+    exec.arg("120").args(&host.run).arg(ranks.to_string()).arg(program).args(args);
     output(exec.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none"))
 }
 
-fn program(host: HostMpi, name: &str) -> PathBuf {
+fn program(host: &HostMpi, name: &str) -> PathBuf {
     let program = scratch(host, name);
     compile(host, &sources().join(format!("{name}.c")), &program, &[]);
     program
@@ -67,7 +86,7 @@ fn program(host: HostMpi, name: &str) -> PathBuf {
 
 #[test]
 fn decoded_datatypes_select_the_bytes_that_the_host_moves() {
-    for host in [MPICH, OPENMPI] {
+    for host in &hosts() {
         let types = program(host, "types");
         for seed in ["0", "1"] {
             let said = run(host, 1, &types, &["400", seed]);
@@ -79,7 +98,7 @@ fn decoded_datatypes_select_the_bytes_that_the_host_moves() {
 
 #[test]
 fn requests_complete_in_every_way() {
-    for host in [MPICH, OPENMPI] {
+    for host in &hosts() {
         let requests = program(host, "requests");
         assert_eq!(run(host, 2, &requests, &[]).matches("requests good").count(), 2);
         assert_eq!(run(host, 2, &requests, &["threads"]).matches("requests good").count(), 2);
@@ -88,7 +107,7 @@ fn requests_complete_in_every_way() {
 
 #[test]
 fn communicators_infos_and_statuses_work() {
-    for host in [MPICH, OPENMPI] {
+    for host in &hosts() {
         let said = run(host, 2, &program(host, "objects"), &[]);
         assert_eq!(said.matches("objects good").count(), 2);
         assert_eq!(said.matches("hook good").count(), 2);
@@ -97,20 +116,20 @@ fn communicators_infos_and_statuses_work() {
 
 #[test]
 fn bad_handles_are_errors() {
-    for host in [MPICH, OPENMPI] {
+    for host in &hosts() {
         assert!(run(host, 1, &program(host, "invalid"), &[]).contains("invalid good"));
     }
 }
 
 #[test]
 fn a_privately_loaded_mpi_is_found() {
-    for host in [MPICH, OPENMPI] {
+    for host in &hosts() {
         let (plugin, loader) = (scratch(host, "plugin.so"), scratch(host, "loader"));
-        let mut cc = Command::new(host.cc);
+        let mut cc = Command::new(&host.cc);
         cc.args(["-std=gnu11", "-shared", "-fPIC", "-I"]).arg(sources());
         output(cc.arg(sources().join("plugin.c")).arg("-o").arg(&plugin));
         output(Command::new("cc").arg(sources().join("loader.c")).arg("-o").arg(&loader));
-        let mut exec = Command::new(host.run[0]);
+        let mut exec = Command::new(&host.run[0]);
         exec.args(&host.run[1..]).arg("1").args(["env"]).arg(format!("LD_PRELOAD={}", probe().display()));
         assert!(output(exec.arg(&loader).arg(&plugin)).contains("plugin good"));
     }
@@ -119,7 +138,7 @@ fn a_privately_loaded_mpi_is_found() {
 /// Every constant of the crate against the header, in a process of that host.
 #[test]
 fn constants_match_the_header() {
-    for host in [MPICH, OPENMPI] {
+    for host in &hosts() {
         let constants = Constants::of(host.family);
         let types: Vec<&str> = constants.named.iter().map(|t| t.0).collect();
         // Without a call to MPI the program would not be linked with it.
@@ -143,7 +162,7 @@ fn constants_match_the_header() {
 }
 
 /// Names of MPI-1 that Open MPI's header replaces by a compile-time error.
-fn absent(host: HostMpi, name: &str) -> bool {
+fn absent(host: &HostMpi, name: &str) -> bool {
     host.family == AbiFamily::OpenMpi
         && (["MPI_LB", "MPI_UB"].contains(&name) || (name.starts_with("MPI_COMBINER") && is_legacy(name)))
 }

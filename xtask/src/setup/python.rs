@@ -1,5 +1,5 @@
 //! What tests need of Python: mpi4py, built from source against each host MPI, and its own test suite;
-//! pydarshan; and Perfetto's trace processor, which comes as a part of Python packages.
+//! pydarshan; and two programs that come as Python packages, Perfetto's trace processor and an MPICH with the standard ABI.
 //!
 //! A built mpi4py belongs to one MPI and one Python, so there is one environment per host under the build
 //! directory. A stamp file says what it was made from; the environment is made again when that changes.
@@ -31,6 +31,7 @@ const PYTHON: &str = "/usr/bin/python3";
 const REQUIREMENTS: &str = include_str!("../../mpi4py.txt");
 const PYDARSHAN: &str = include_str!("../../pydarshan.txt");
 const PERFETTO: &str = include_str!("../../perfetto.txt");
+const STANDARD_ABI: &str = include_str!("../../standard-abi.txt");
 
 /// The Python that has mpi4py for this host; builds it when it is missing or out of date.
 pub fn mpi4py(host: &Host) -> Outcome<PathBuf> {
@@ -103,6 +104,14 @@ pub fn perfetto() -> Outcome<PathBuf> {
             at(&venv.join(name), std::fs::write(venv.join(name), path.as_os_str().as_encoded_bytes()))?;
         }
         Ok(())
+    })
+}
+
+/// The environment with an MPICH whose library has the standard ABI of MPI-5, and its compiler wrapper; fails as that of pydarshan does.
+pub fn standard_abi() -> Outcome<PathBuf> {
+    from_wheels("standard-abi", STANDARD_ABI, |_, venv| {
+        let mut compiler = Command::new(venv.join("bin/mpicc_abi"));
+        program::stdout(compiler.arg("-show")).map(drop)
     })
 }
 

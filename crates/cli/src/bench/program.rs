@@ -28,6 +28,7 @@ fn compiler(mpi: Option<MpiFamily>, env: &Environment) -> Result<PathBuf, Error>
         None => &["mpicc", "mpicc.mpich", "mpicc.openmpi"],
         Some(MpiFamily::Mpich) => &["mpicc.mpich", "mpicc"],
         Some(MpiFamily::OpenMpi) => &["mpicc.openmpi", "mpicc"],
+        Some(MpiFamily::StandardAbi) => &["mpicc_abi"],
     };
     let found = names.iter().find_map(|name| env.search.find_program(OsStr::new(name)));
     found.ok_or(Error::NoCompiler(names[0]))

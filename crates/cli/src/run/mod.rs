@@ -115,7 +115,7 @@ same signal. If nothing was started: 127 program or launcher not found, 126
 program or launcher cannot be run, 125 other trouble, 2 wrong arguments. 125 as
 well if results could not be copied out, or the partition not be removed.";
 
-/// The two families of MPI libraries, as an argument.
+/// The families of MPI libraries, as an argument.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum FamilyArgument {
     /// MPICH and what shares its binary interface: Intel MPI, MVAPICH, Cray MPICH
@@ -123,6 +123,9 @@ pub enum FamilyArgument {
     /// Open MPI and what descends from it: Spectrum MPI, HPC-X
     #[value(name = "openmpi")]
     OpenMpi,
+    /// A library with the standard ABI of MPI-5, libmpi_abi.so
+    #[value(name = "abi")]
+    StandardAbi,
 }
 
 impl From<FamilyArgument> for MpiFamily {
@@ -130,6 +133,7 @@ impl From<FamilyArgument> for MpiFamily {
         match family {
             FamilyArgument::Mpich => MpiFamily::Mpich,
             FamilyArgument::OpenMpi => MpiFamily::OpenMpi,
+            FamilyArgument::StandardAbi => MpiFamily::StandardAbi,
         }
     }
 }

@@ -20,6 +20,13 @@
 
 #include <mpi.h>
 
+#if defined MPI_ABI_VERSION && !defined MPICH && !defined OPEN_MPI
+/* The standard ABI has these functions for all languages under other names. */
+#define MPI_Fint int
+#define MPI_File_c2f MPI_File_toint
+#define MPI_File_f2c MPI_File_fromint
+#endif
+
 static int rank, ranks;           /* in MPI_COMM_WORLD */
 static char dir[2048];            /* where the program makes its files: argument 1 */
 static int failed_here;           /* failed checks of this clause on this rank */

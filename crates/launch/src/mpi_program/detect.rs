@@ -131,6 +131,8 @@ fn family_of(library: &str, has_open_mpi_symbol: Option<bool>) -> Option<MpiFami
         Some(MpiFamily::Mpich)
     } else if is_any(&OPEN_MPI) {
         Some(MpiFamily::OpenMpi)
+    } else if name.starts_with("libmpi_abi.so") {
+        Some(MpiFamily::StandardAbi)
     } else if name == "libmpi.so" || name.starts_with("libmpi.so.") {
         match has_open_mpi_symbol {
             Some(true) => Some(MpiFamily::OpenMpi),
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn libraries_are_known_by_name_and_symbol() {
-        use MpiFamily::{Mpich, OpenMpi};
+        use MpiFamily::{Mpich, OpenMpi, StandardAbi};
         for (name, symbol, family) in [
             ("libmpich.so.12", None, Some(Mpich)),
             ("libmpi.so.12", None, Some(Mpich)),
@@ -218,6 +220,8 @@ mod tests {
             ("/opt/x/libmpi_mpifh.so.40", None, Some(OpenMpi)),
             ("libmpifort.so.12", Some(false), Some(Mpich)),
             ("libmpi_gnu_123.so.12", None, Some(Mpich)),
+            ("libmpi_abi.so.1", Some(false), Some(StandardAbi)),
+            ("libmpi_abi.so.0", Some(true), Some(StandardAbi)),
             ("libmpigraph.so.1", Some(true), None),
             ("libhdf5_mpich.so.103", Some(false), None),
             ("libc.so.6", Some(false), None),

@@ -24,7 +24,7 @@ pub enum ProgramError {
     )]
     Static(PathBuf),
     /// Which MPI the program uses cannot be found out.
-    #[error("cannot tell which MPI {path} uses: {1}; say --mpi mpich or --mpi openmpi", path = .0.display())]
+    #[error("cannot tell which MPI {path} uses: {1}; say --mpi mpich, --mpi openmpi or --mpi abi", path = .0.display())]
     Undetermined(PathBuf, UnclearMpi),
     /// No launcher for programs of that family.
     #[error(

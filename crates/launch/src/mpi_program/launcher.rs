@@ -135,16 +135,21 @@ fn bins_beside(library: &Path) -> Vec<PathBuf> {
 }
 
 fn in_directory(family: MpiFamily, dir: &Path) -> Option<MpiLauncher> {
-    let (names, dialect) = match family {
-        MpiFamily::Mpich => (["mpiexec.mpich", "mpiexec.hydra"], LauncherDialect::Hydra),
-        MpiFamily::OpenMpi => (["mpiexec.openmpi", "orterun"], LauncherDialect::OpenMpi),
+    let (names, wanted): (&[&str], _) = match family {
+        MpiFamily::Mpich => (&["mpiexec.mpich", "mpiexec.hydra"], Some(LauncherDialect::Hydra)),
+        MpiFamily::OpenMpi => (&["mpiexec.openmpi", "orterun"], Some(LauncherDialect::OpenMpi)),
+        // Every MPI may have such a library; its launcher is the one of the same installation.
+        MpiFamily::StandardAbi => (&[], None),
     };
     let by_name = names.iter().map(|name| dir.join(name)).find(|path| is_executable(path));
+    let by_name = by_name.zip(wanted);
     let by_version = || {
-        let plain = ["mpiexec", "mpirun"].map(|name| dir.join(name));
-        plain.into_iter().find(|path| is_executable(path) && ask(path) == dialect)
+        let plain = ["mpiexec", "mpirun"].map(|name| dir.join(name)).into_iter();
+        let mut asked = plain.filter(|path| is_executable(path)).map(|path| (ask(&path), path));
+        let fits = |dialect| wanted.map_or(dialect != LauncherDialect::Other, |wanted| dialect == wanted);
+        asked.find(|(dialect, _)| fits(*dialect)).map(|(dialect, path)| (path, dialect))
     };
-    by_name.or_else(by_version).map(|path| MpiLauncher { path, dialect })
+    by_name.or_else(by_version).map(|(path, dialect)| MpiLauncher { path, dialect })
 }
 
 /// The bare name of a launcher that `PATH` leads to, else its path.

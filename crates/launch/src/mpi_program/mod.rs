@@ -23,13 +23,15 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The two families of MPI libraries, by binary interface.
+/// The families of MPI libraries, by binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpiFamily {
     /// MPICH and the libraries that share its binary interface: Intel MPI, MVAPICH, Cray MPICH.
     Mpich,
     /// Open MPI and its descendants: Spectrum MPI, HPC-X.
     OpenMpi,
+    /// A library with the standard ABI of MPI-5 (`libmpi_abi.so`). Both of the others come with one.
+    StandardAbi,
 }
 
 impl fmt::Display for MpiFamily {
@@ -37,6 +39,7 @@ impl fmt::Display for MpiFamily {
         f.write_str(match self {
             MpiFamily::Mpich => "MPICH",
             MpiFamily::OpenMpi => "Open MPI",
+            MpiFamily::StandardAbi => "an MPI with the standard ABI",
         })
     }
 }

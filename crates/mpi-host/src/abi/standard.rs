@@ -9,7 +9,7 @@ pub(crate) fn constants() -> Constants {
         error: ERRORS,
         combiner: COMBINERS,
         handle: HANDLES,
-        errors_abort: Some(0x143),
+        errors_abort: Some(0x142),
         named: NAMED.to_vec(),
     }
 }
@@ -24,9 +24,9 @@ const NUMBERS: Numbers = Numbers {
     mode_sequential: 64,
     mode_unique_open: 128,
     mode_wronly: 256,
-    seek_set: 401,
-    seek_cur: 402,
-    seek_end: 403,
+    seek_set: 403,
+    seek_cur: 401,
+    seek_end: 402,
     displacement_current: -1,
     undefined: -32766,
     any_source: -1,
@@ -100,9 +100,9 @@ const COMBINERS: Combiners = Combiners {
     struct_: 110,
     subarray: 111,
     darray: 112,
-    f90_integer: 113,
-    f90_real: 114,
-    f90_complex: 115,
+    f90_real: 113,
+    f90_complex: 114,
+    f90_integer: 115,
     resized: 116,
     value_index: 117,
     hvector_integer: Combiners::ABSENT,
@@ -120,7 +120,7 @@ const HANDLES: Handles = Handles {
     info_null: 0x130,
     errhandler_null: 0x140,
     errors_are_fatal: 0x141,
-    errors_return: 0x142,
+    errors_return: 0x143,
     file_null: 0x118,
     byte: 0x247,
     uint64: 0x259,
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn published_values() {
         assert_eq!(NUMBERS.displacement_current, -1);
-        assert_eq!(NUMBERS.seek_end, 403);
+        assert_eq!((NUMBERS.seek_cur, NUMBERS.seek_end, NUMBERS.seek_set), (401, 402, 403));
         assert_eq!(ERRORS.unsupported_operation, 55);
         assert_eq!(COMBINERS.value_index, 117);
         assert_eq!(HANDLES.file_null, 0x118);

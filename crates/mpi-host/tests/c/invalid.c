@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 
     /* A freed handle, used before and never used before. MPICH keeps no mark on a freed datatype. */
     MPI_Type_contiguous(3, MPI_INT, &keep);
-    for (int used = 0; used < 2 && probe_family() != 1; used++) {
+    for (int used = 0; used < 2 && probe_family() == 2; used++) {
         MPI_Type_vector(3, 1, 2, MPI_INT, &freed);
         MPI_Datatype old = freed;
         if (used) CHECK(probe_layout(old) == 0);
