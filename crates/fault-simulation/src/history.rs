@@ -10,9 +10,10 @@ use pario_runtime::simulation::stall::{self, set_stalls};
 use pario_runtime::simulation::{random, scheduler};
 
 use crate::client::{Calls, Client};
+use crate::client_names::FIRST_NAMED;
 use crate::cluster::{Cluster, host_of};
 use crate::faults::{self, ClientProcess, Damage};
-use crate::plan::{Ending, Plan};
+use crate::plan::{Ending, FaultKind, Plan};
 use crate::records::Records;
 use crate::{lock_calls, name_calls};
 
@@ -136,6 +137,23 @@ fn wait_for(cluster: &Cluster, process: SimulatedPid) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Whether a file that was opened by name must have been there when it was read. A client that the metadata server takes for gone loses
+/// files without a name. It is told when it closes them.
+fn is_certainly_there<'a>(
+    plan: &Plan,
+    file: usize,
+    read: &Call,
+    mut calls: impl Iterator<Item = &'a Call>,
+) -> bool {
+    let is_calm = plan.stall_one_site_in == 0
+        && plan.faults.iter().all(|(kind, _)| matches!(kind, FaultKind::Kill | FaultKind::Terminate));
+    let closes = |call: &Call| {
+        let is_own = call.worker == read.worker && call.start >= read.start;
+        is_own && matches!(call.op, Op::Close { file: of } if of == file) && call.succeeded()
+    };
+    is_calm || calls.any(closes)
+}
+
 /// Compares what was seen with what may be; returns the number of bytes that were compared.
 fn judge(
     plan: &Plan,
@@ -170,7 +188,10 @@ fn judge(
         let mut reads: Vec<&Call> = calls.iter().chain(seen).collect();
         reads.sort_by_key(|call| call.end);
         for call in reads {
-            if matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file) {
+            let is_read = matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file);
+            if is_read
+                && (file < FIRST_NAMED || is_certainly_there(plan, file, call, calls.iter().chain(seen)))
+            {
                 let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
                 compared += contents.judge(call, losses).map_err(wrong)?;
                 // Replicas that a failed write left divergent are repaired by the next open only.
