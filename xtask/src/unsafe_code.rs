@@ -14,7 +14,7 @@ const CRATES: &[&str] = &["buffer", "posix", "runtime", "shm", "mpi-host", "capi
 const FILES: &[&str] = &[
     "crates/cli/src/signal.rs",
     "crates/registry/src/sys.rs",
-    "crates/fault-simulation/src/runner.rs",
+    "crates/fault-simulation/src/child.rs",
     "crates/server/src/simulated/sys.rs",
     "crates/server/src/sys.rs",
     "crates/trace/src/sys.rs",

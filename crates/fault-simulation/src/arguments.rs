@@ -1,21 +1,49 @@
 //! The command line.
 
+use pario_runtime::simulation::planted::BUGS;
+
+use crate::plan::KINDS;
+use crate::settings::SETTINGS;
+
 /// The help.
-pub const HELP: &str = "\
+pub fn help() -> String {
+    let kinds: Vec<_> = KINDS.iter().map(|(_, name)| *name).collect();
+    let settings: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+    HELP.replace("KINDS", &kinds.join(", ")).replace("SETTINGS", &settings.join(", "))
+}
+
+const HELP: &str = "\
 usage: cargo xtask simulate [OPTION]…
 
 Clients and servers run in one process under a scheduler that a seed controls, with faults. Every byte and size that a client
-reads is compared with what may be there. A failing seed fails again in the same way.
+reads is compared with what may be there. A seed determines a history completely: a failing seed fails again in the same way.
 
-  --seeds N      histories to run [1000]
+Histories
+  --seeds N      so many histories [1000]
   --seconds S    no history starts after that time [unlimited]
   --seed X       the first seed [1]
-  --log          run only that seed, and print its log
   --jobs N       histories at a time [processors]
-  --faults A,B…  only these: kill, stop, term, break, cut, host [all]
-  --set A=N,B=N… change numbers of the plan of each history, for instance clients=1,calls=7,kill=0
+  --faults A,B…  only faults of these kinds: KINDS [all]
+  --set A=N,B=N… change numbers of each plan, for instance clients=1,calls=7,kill=0: SETTINGS, and the share of
+                 each kind of fault
+  --deadline S   a history that needs more processor time fails [60]
+
+A history that failed
+  --shrink S     look for a smaller history that fails, for so long [60]
+  --no-shrink    do not
+  --log          run only the seed of --seed, and print its log: calls with their results, faults, starts and ends of processes
+
+Planted bugs
   --bug NAME     plant a bug, and expect to find it
-  --bugs         plant each bug in turn; a table of how soon each is found (--seconds for each [600])
+  --bugs         plant each bug in turn, --jobs at a time; a table of how soon each is found (--seconds for each [600])
+
+Output
+  --json         all numbers as one line of JSON
+
+Examples
+  cargo xtask simulate --seconds 3600                    an hour of histories that nobody has run yet: add --seed 1000000
+  cargo xtask simulate --seed 4711 --log                 repeat a history
+  cargo xtask simulate --faults kill,stop --set hosts=1  only kills and stops, on one host
 ";
 
 /// Seeds of histories that once failed. They run before all others.
@@ -36,6 +64,11 @@ pub struct Arguments {
     pub set: Vec<(String, u64)>,
     pub bug: Option<String>,
     pub bugs: bool,
+    /// Most seconds of processor time of a history.
+    pub deadline: u64,
+    /// Seconds for the search for a smaller history.
+    pub shrink: u64,
+    pub json: bool,
 }
 
 /// Reads the command line; `None`: it asks for help.
@@ -51,6 +84,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         set: Vec::new(),
         bug: None,
         bugs: false,
+        deadline: 60,
+        shrink: 60,
+        json: false,
     };
     while let Some(word) = words.next() {
         let mut number = || {
@@ -62,6 +98,10 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
             "--seconds" => (arguments.seconds, arguments.seeds) = (number()?, u64::MAX),
             "--seed" => arguments.first = number()?,
             "--jobs" => arguments.jobs = number()?.max(1) as usize,
+            "--deadline" => arguments.deadline = number()?.max(1),
+            "--shrink" => arguments.shrink = number()?,
+            "--no-shrink" => arguments.shrink = 0,
+            "--json" => arguments.json = true,
             "--log" => arguments.log = true,
             "--faults" => {
                 let value = words.next().ok_or("--faults needs a list")?;
@@ -73,6 +113,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
             "--help" | "-h" => return Ok(None),
             other => return Err(format!("unknown option `{other}`; --help lists all")),
         }
+    }
+    if let Some(bug) = arguments.bug.as_ref().filter(|bug| !BUGS.iter().any(|(name, _)| name == bug)) {
+        return Err(format!("there is no planted bug `{bug}`"));
     }
     if arguments.log {
         (arguments.seeds, arguments.jobs) = (1, 1);

@@ -11,6 +11,7 @@ use pario_conformance::torture::history::{Call, CallOutcome, How, Op, content};
 use pario_conformance::torture::worker_file::{WorkerFile, failed, outcome};
 use pario_runtime::simulation::{random, scheduler};
 
+use crate::call_log;
 use crate::plan::Plan;
 use crate::records::Records;
 
@@ -67,7 +68,7 @@ impl Client {
 
     /// Executes a call and records when it began, when it returned, and with what.
     pub fn call(&mut self, op: Op, act: impl FnOnce() -> CallOutcome) -> bool {
-        scheduler::log(format!("begins {op}"));
+        let kind = call_log::begin(&op);
         let index = {
             let mut calls = self.records.calls.borrow_mut();
             let start = scheduler::now();
@@ -75,8 +76,7 @@ impl Client {
             calls.len() - 1
         };
         let outcome = act();
-        let text = outcome.to_string();
-        scheduler::log(format!("returns {:.120}", text));
+        call_log::end(&kind, &outcome);
         let mut calls = self.records.calls.borrow_mut();
         let call = &mut calls[index];
         (call.end, call.outcome) = (Some(scheduler::now()), Some(outcome));

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use pario_runtime::simulation::network;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
-use pario_runtime::simulation::{scheduler, stall};
+use pario_runtime::simulation::{counts, network, scheduler, stall};
 use pario_runtime::thread;
 
 use crate::cluster::Cluster;
@@ -36,6 +35,7 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         (client, server) = (paused_client.copied().or(client), paused_server.unwrap_or(server));
         of_client = paused_client.is_some();
     }
+    counts::count(&format!("fault {}", kind.name()));
     scheduler::log(format!(
         "fault: {kind:?}, {}",
         if of_client { "client".into() } else { format!("server {server}") }

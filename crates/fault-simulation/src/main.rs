@@ -8,6 +8,13 @@
 #[cfg(pario_simulation)]
 mod arguments;
 #[cfg(pario_simulation)]
+mod bugs;
+#[cfg(pario_simulation)]
+mod call_log;
+#[cfg(pario_simulation)]
+#[allow(unsafe_code)]
+mod child;
+#[cfg(pario_simulation)]
 mod client;
 #[cfg(pario_simulation)]
 mod client_names;
@@ -26,10 +33,13 @@ mod plan;
 #[cfg(pario_simulation)]
 mod records;
 #[cfg(pario_simulation)]
-#[allow(unsafe_code)]
 mod runner;
 #[cfg(pario_simulation)]
 mod settings;
+#[cfg(pario_simulation)]
+mod shrink;
+#[cfg(pario_simulation)]
+mod statistics;
 
 #[cfg(pario_simulation)]
 fn main() -> std::process::ExitCode {

@@ -32,6 +32,13 @@ pub enum FaultKind {
     HostLost,
 }
 
+impl FaultKind {
+    /// The name that the command line has for it.
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
 /// All kinds, with the names that the command line has for them.
 pub const KINDS: [(FaultKind, &str); 6] = [
     (FaultKind::Kill, "kill"),
@@ -56,6 +63,8 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
+    /// Chooses another order of steps.
+    pub schedule: u64,
     pub servers: u16,
     /// Servers and clients are on so many hosts, in turn.
     pub hosts: u32,
@@ -120,6 +129,7 @@ impl Plan {
         let mut stalls = random::stream(seed, "plan of stalls", 0);
         Plan {
             seed,
+            schedule: 0,
             servers,
             hosts: [1, 1, 1, 1, 2, 2, 3, 4][random.usize(0..8)],
             stripe: [3000, 4096, 10_000][random.usize(0..3)],

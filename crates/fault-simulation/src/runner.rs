@@ -1,39 +1,21 @@
-//! Runs histories, each in a child process, and reports the first that fails.
+//! Runs histories and reports the first that fails, reduced to a smaller one.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
 use std::process::ExitCode;
-use std::rc::Rc;
-use std::time::Instant;
-
-use pario_runtime::simulation::planted;
-use pario_runtime::simulation::scheduler::{self, RunEnd, RunOptions};
+use std::time::{Duration, Instant};
 
 use crate::arguments::{self, Arguments, KEPT_SEEDS};
+use crate::child::{self, Job, Pool, Report};
 use crate::plan::{FaultKind, KINDS, Plan};
-use crate::{history, settings};
-
-/// Most steps of a history.
-const MOST_STEPS: u64 = 20_000_000;
-
-/// The result of a history, as its process reports it.
-#[derive(Debug)]
-struct Report {
-    violation: Option<String>,
-    steps: u64,
-    bytes: u64,
-    fingerprint: u64,
-}
+use crate::shrink::{self, Reduced};
+use crate::statistics::Statistics;
+use crate::{bugs, settings};
 
 /// The program.
 pub fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args().skip(1)) {
         Ok(Some(arguments)) => arguments,
         Ok(None) => {
-            print!("{}", arguments::HELP);
+            print!("{}", arguments::help());
             return ExitCode::SUCCESS;
         }
         Err(why) => {
@@ -41,11 +23,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Some(bug) = &arguments.bug {
-        planted::plant(bug);
-    }
-    let outcome = if arguments.bugs { try_bugs(&arguments) } else { run_all(&arguments) };
-    match outcome {
+    match if arguments.bugs { bugs::find_all(&arguments) } else { run_all(&arguments) } {
         Ok(text) => {
             println!("{text}");
             ExitCode::SUCCESS
@@ -57,151 +35,118 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn allowed(arguments: &Arguments) -> Result<Vec<FaultKind>, String> {
-    let Some(names) = &arguments.faults else { return Ok(KINDS.iter().map(|(kind, _)| *kind).collect()) };
-    let find = |name: &String| {
-        let found = KINDS.iter().find(|(_, one)| one == name).map(|(kind, _)| *kind);
-        found.ok_or_else(|| format!("there is no fault `{name}`"))
+/// The plan of a seed, as the command line wants it.
+pub fn make_plan(arguments: &Arguments, seed: u64) -> Result<Plan, String> {
+    let mut plan = unchanged_plan(arguments, seed)?;
+    arguments.set.iter().try_for_each(|(name, value)| settings::set(&mut plan, name, *value))?;
+    Ok(plan)
+}
+
+/// The plan of a seed without changes by `--set`.
+fn unchanged_plan(arguments: &Arguments, seed: u64) -> Result<Plan, String> {
+    let kinds: Vec<FaultKind> = match &arguments.faults {
+        None => KINDS.iter().map(|(kind, _)| *kind).collect(),
+        Some(names) => {
+            let find = |name: &String| {
+                let found = KINDS.iter().find(|(_, one)| one == name).map(|(kind, _)| *kind);
+                found.ok_or_else(|| format!("there is no fault `{name}`"))
+            };
+            names.iter().map(find).collect::<Result<_, _>>()?
+        }
     };
-    names.iter().map(find).collect()
+    Ok(Plan::new(seed, &kinds))
 }
 
 fn run_all(arguments: &Arguments) -> Result<String, String> {
-    let allowed = allowed(arguments)?;
-    let begun = Instant::now();
-    let (mut done, mut steps, mut bytes) = (0u64, 0u64, 0u64);
+    let mut statistics = Statistics::new();
+    let mut failure = None;
     // A single history with its log is the one that was asked for.
     let kept = if arguments.log { &[] } else { KEPT_SEEDS };
     let seeds = kept.iter().copied().chain(arguments.first..);
     let mut seeds = seeds.take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX));
-    let mut running: BTreeMap<libc::pid_t, (u64, File)> = BTreeMap::new();
-    loop {
-        while running.len() < arguments.jobs && begun.elapsed().as_secs() < arguments.seconds {
+    let (mut pool, mut shown) = (Pool::default(), Instant::now());
+    while failure.is_none() {
+        while pool.len() < arguments.jobs && statistics.seconds() < arguments.seconds as f64 {
             let Some(seed) = seeds.next() else { break };
-            let mut plan = Plan::new(seed, &allowed);
-            arguments.set.iter().try_for_each(|(name, value)| settings::set(&mut plan, name, *value))?;
-            let (child, pipe) = start(plan, arguments.log)?;
-            running.insert(child, (seed, pipe));
+            let (plan, bug) = (make_plan(arguments, seed)?, arguments.bug.clone());
+            pool.start(Job { plan, bug, log: arguments.log, deadline: arguments.deadline })?;
         }
-        if running.is_empty() {
+        if pool.len() == 0 {
             break;
         }
-        let (child, status) = wait_for_child();
-        let Some((seed, pipe)) = running.remove(&child) else { continue };
-        let report = read_report(pipe, status);
-        if let Some(violation) = report.violation {
-            return Err(format!("seed {seed}: {violation}\nagain: cargo xtask simulate --seed {seed} --log"));
+        let (job, report) = pool.wait();
+        statistics.add(&report);
+        if report.violation.is_some() {
+            failure = Some((job, report));
         }
-        (done, steps, bytes) = (done + 1, steps + report.steps, bytes + report.bytes);
-        if arguments.log {
-            println!("fingerprint {:016x}", report.fingerprint);
+        if child::is_terminal() && !arguments.log && shown.elapsed() > Duration::from_millis(500) {
+            eprint!("\r{}\x1b[K", statistics.progress());
+            shown = Instant::now();
         }
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    drop(pool);
+    if child::is_terminal() && !arguments.log {
+        eprint!("\r\x1b[K");
+    }
+    if arguments.json {
+        let failure = failure.as_ref();
+        let failure =
+            failure.map(|(job, report)| (job.plan.seed, report.violation.as_deref().unwrap_or_default()));
+        println!("{}", statistics.json(failure));
+    }
+    match failure {
+        Some((job, report)) => Err(describe(arguments, &job, report)?),
+        None if arguments.json => Ok(String::new()),
+        None => Ok(format!("{}\nnothing was lost", statistics.text())),
+    }
+}
+
+/// Describes a failing history: what is wrong, the smallest history that fails, its log, and the command that repeats it.
+fn describe(arguments: &Arguments, job: &Job, report: Report) -> Result<String, String> {
+    let seed = job.plan.seed;
+    let first = format!("seed {seed}: {}", report.violation.as_deref().unwrap_or_default());
+    if let Some(bug) = &job.bug {
+        let mut pool = Pool::default();
+        pool.start(Job { bug: None, log: false, ..job.clone() })?;
+        if let Some(why) = pool.wait().1.violation {
+            return Ok(format!("{first}\nIt is not due to the planted bug {bug}: without it, {why}"));
+        }
+    }
+    if arguments.log || arguments.shrink == 0 {
+        let log = if arguments.log { "" } else { &report.log };
+        return Ok(format!(
+            "{first}\n{}\n{log}\nagain: {}",
+            settings::describe(&job.plan),
+            command(arguments, job, &job.plan)?
+        ));
+    }
+    if child::is_terminal() {
+        eprintln!("{first}\nlooking for a smaller history that fails, for at most {} s", arguments.shrink);
+    }
+    let begun = Instant::now();
+    let Reduced { plan, report, tries } =
+        shrink::shrink(job, report, arguments.jobs, Duration::from_secs(arguments.shrink))?;
     Ok(format!(
-        "{done} histories in {seconds:.1} s ({:.0} per second), {steps} steps, {bytes} bytes compared: nothing was lost",
-        done as f64 / seconds
+        "{}\n{first}\nreduced by {tries} tries in {:.0} s to: {}\nagain: {}",
+        report.log,
+        begun.elapsed().as_secs_f64(),
+        report.violation.as_deref().unwrap_or_default(),
+        command(arguments, job, &plan)?,
     ))
 }
 
-/// Plants each bug in a process of its own; a table of how soon each is found.
-fn try_bugs(arguments: &Arguments) -> Result<String, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let seconds = if arguments.seconds == u64::MAX { 600 } else { arguments.seconds };
-    let mut missed = 0;
-    for (bug, what) in planted::BUGS {
-        let begun = Instant::now();
-        let mut command = std::process::Command::new(&program);
-        command.args([
-            "--bug",
-            bug,
-            "--seconds",
-            &seconds.to_string(),
-            "--seed",
-            &arguments.first.to_string(),
-        ]);
-        let output = command.output().map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let found = text.lines().find(|line| line.starts_with("seed ")).unwrap_or("not found");
-        missed += u32::from(output.status.success());
-        println!("{bug:<32} {:>6.1} s  {found:.100}  ({what})", begun.elapsed().as_secs_f64());
+/// The command that repeats a history exactly.
+fn command(arguments: &Arguments, job: &Job, plan: &Plan) -> Result<String, String> {
+    let mut command = format!("cargo xtask simulate --seed {} --log", plan.seed);
+    if let Some(faults) = &arguments.faults {
+        command.push_str(&format!(" --faults {}", faults.join(",")));
     }
-    match missed {
-        0 => Ok(format!("all {} planted bugs were found", planted::BUGS.len())),
-        _ => Err(format!("{missed} of {} planted bugs were not found", planted::BUGS.len())),
+    let changes = settings::changes(&unchanged_plan(arguments, plan.seed)?, plan);
+    if !changes.is_empty() {
+        command.push_str(&format!(" --set {changes}"));
     }
-}
-
-/// Starts a history in a child process.
-fn start(plan: Plan, log: bool) -> Result<(libc::pid_t, File), String> {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which are new and ours.
-    let (read, write) = unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-            return Err(format!("pipe: {}", std::io::Error::last_os_error()));
-        }
-        (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1]))
-    };
-    // SAFETY: this process has one thread, so the child may do anything.
-    match unsafe { libc::fork() } {
-        -1 => Err(format!("fork: {}", std::io::Error::last_os_error())),
-        0 => {
-            drop(read);
-            let report = run_one(plan, log);
-            report_to(write, &report);
-            // SAFETY: ends the child without destructors: the simulation has leaked what they would need.
-            unsafe { libc::_exit(0) }
-        }
-        child => {
-            drop(write);
-            Ok((child, read))
-        }
+    if let Some(bug) = &job.bug {
+        command.push_str(&format!(" --bug {bug}"));
     }
-}
-
-fn run_one(plan: Plan, verbose: bool) -> Report {
-    let options =
-        RunOptions { seed: plan.seed, switch_one_in: plan.switch_one_in, most_steps: MOST_STEPS, verbose };
-    let verdict = Rc::new(RefCell::new(Err("the test driver did not return".to_owned())));
-    let result = Rc::clone(&verdict);
-    let shape = format!("{plan:?}\n{}", settings::describe(&plan));
-    let report = scheduler::run(options, move || *result.borrow_mut() = history::run(&plan));
-    let verdict = verdict.borrow().clone();
-    let violation = match (&report.end, &verdict) {
-        (RunEnd::Done, Ok(_)) => None,
-        (RunEnd::Done, Err(why)) => Some(why.clone()),
-        (end, _) => Some(format!("{end:?}")),
-    };
-    let (log, blocked) = (report.log.join("\n"), report.blocked.join(", "));
-    let report_of = |why| format!("{why}\n{shape}\nthe last steps:\n{log}\nthreads that wait: {blocked}");
-    let violation = violation.map(report_of);
-    Report { violation, steps: report.steps, bytes: verdict.unwrap_or(0), fingerprint: report.fingerprint }
-}
-
-fn report_to(mut pipe: File, report: &Report) {
-    let text = report.violation.as_deref().unwrap_or_default();
-    let line = format!("{} {} {}\n{text}", report.steps, report.bytes, report.fingerprint);
-    // The parent may have gone.
-    let _ = pipe.write_all(line.as_bytes());
-}
-
-fn read_report(mut pipe: File, status: i32) -> Report {
-    let mut text = String::new();
-    let read = pipe.read_to_string(&mut text);
-    let (numbers, violation) = text.split_once('\n').unwrap_or_default();
-    let mut numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
-    let (steps, bytes, fingerprint) = (numbers.next(), numbers.next(), numbers.next());
-    let violation = match (read, fingerprint) {
-        (Ok(_), Some(_)) => Some(violation.to_owned()).filter(|text| !text.is_empty()),
-        _ => Some(format!("the process of the history ended with status {status:#x} and without a report")),
-    };
-    let or_zero = |number: Option<u64>| number.unwrap_or(0);
-    Report { violation, steps: or_zero(steps), bytes: or_zero(bytes), fingerprint: or_zero(fingerprint) }
-}
-
-fn wait_for_child() -> (libc::pid_t, i32) {
-    let mut status = 0;
-    // SAFETY: the pointer is to a local.
-    let child = unsafe { libc::waitpid(-1, &mut status, 0) };
-    (child, status)
+    Ok(command)
 }

@@ -2,16 +2,30 @@
 //!
 //! A number that is added to the plan and makes a history smaller when it shrinks belongs into [`SETTINGS`].
 
+use std::time::Duration;
+
 use crate::plan::{Ending, FaultKind, KINDS, Plan};
 
 /// The largest share of a kind of fault.
 const MOST_SHARE: u64 = 100;
+
+/// How a setting is reduced.
+#[derive(Clone, Copy)]
+pub enum SettingKind {
+    /// A smaller number makes a smaller history.
+    Number,
+    /// Each bit leaves one of so many calls or faults out.
+    Skipped(fn(&Plan) -> u64),
+    /// It is not reduced.
+    Fixed,
+}
 
 /// A number of a plan.
 pub struct Setting {
     pub name: &'static str,
     /// Its smallest value.
     pub least: u64,
+    pub kind: SettingKind,
     get: fn(&Plan) -> u64,
     set: fn(&mut Plan, u64),
 }
@@ -22,6 +36,7 @@ macro_rules! field {
         Setting {
             name: $name,
             least: $least,
+            kind: SettingKind::Number,
             get: |plan| plan.$field as u64,
             set: |plan, value| plan.$field = value as _,
         }
@@ -34,6 +49,7 @@ macro_rules! flag {
         Setting {
             name: $name,
             least: 0,
+            kind: SettingKind::Number,
             get: |plan| plan.$field.into(),
             set: |plan, value| plan.$field = value > 0,
         }
@@ -46,6 +62,7 @@ macro_rules! skipped_calls {
         Setting {
             name: $name,
             least: 0,
+            kind: SettingKind::Skipped(|plan| plan.calls.into()),
             get: |plan| plan.skipped_calls[$index],
             set: |plan, value| plan.skipped_calls[$index] = value,
         }
@@ -61,7 +78,13 @@ pub const SETTINGS: &[Setting] = &[
     field!("hosts", hosts, 1),
     field!("files", files, 1),
     flag!("tier1", tier1),
-    Setting { name: "ending", least: 0, get: |plan| plan.ending as u64, set: set_ending },
+    Setting {
+        name: "ending",
+        least: 0,
+        kind: SettingKind::Number,
+        get: |plan| plan.ending as u64,
+        set: set_ending,
+    },
     field!("workers", workers, 1),
     field!("limit", limit, 9000),
     field!("stripe", stripe, 1),
@@ -80,10 +103,30 @@ pub const SETTINGS: &[Setting] = &[
     flag!("threads", threads),
     flag!("prefetches", prefetches),
     flag!("placed", placed),
-    field!("skip-faults", skipped_faults, 0),
+    Setting {
+        name: "skip-faults",
+        least: 0,
+        kind: SettingKind::Skipped(|plan| plan.fault_count.into()),
+        get: |plan| plan.skipped_faults,
+        set: |plan, value| plan.skipped_faults = value,
+    },
     skipped_calls!("skip-calls-1", 0),
     skipped_calls!("skip-calls-2", 1),
     skipped_calls!("skip-calls-3", 2),
+    Setting {
+        name: "fault-interval",
+        least: 1,
+        kind: SettingKind::Fixed,
+        get: |plan| plan.fault_interval.as_micros() as u64,
+        set: |plan, value| plan.fault_interval = Duration::from_micros(value),
+    },
+    Setting {
+        name: "schedule",
+        least: 0,
+        kind: SettingKind::Fixed,
+        get: |plan| plan.schedule,
+        set: |plan, value| plan.schedule = value,
+    },
 ];
 
 fn set_ending(plan: &mut Plan, value: u64) {
@@ -104,10 +147,20 @@ pub fn get(plan: &Plan, name: &str) -> Option<u64> {
     SETTINGS.iter().find(|setting| setting.name == name).map(|setting| (setting.get)(plan))
 }
 
+fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.name).chain(KINDS.iter().map(|(_, name)| *name))
+}
+
 /// All settings of a plan, as `--set` takes them.
 pub fn describe(plan: &Plan) -> String {
-    let names = SETTINGS.iter().map(|setting| setting.name).chain(KINDS.iter().map(|(_, name)| *name));
-    let words = names.filter_map(|name| Some(format!("{name}={}", get(plan, name)?)));
+    let words = names().filter_map(|name| Some(format!("{name}={}", get(plan, name)?)));
+    words.collect::<Vec<_>>().join(",")
+}
+
+/// The settings of a plan that differ from those of another, as `--set` takes them.
+pub fn changes(from: &Plan, to: &Plan) -> String {
+    let changed = names().filter(|name| get(from, name) != get(to, name));
+    let words = changed.filter_map(|name| Some(format!("{name}={}", get(to, name)?)));
     words.collect::<Vec<_>>().join(",")
 }
 

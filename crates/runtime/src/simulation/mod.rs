@@ -8,6 +8,7 @@
 //! - `host`: names and addresses of hosts.
 //! - `stall`: long pauses of single threads.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
+//! - `counts`: counters of calls and faults.
 //! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
 //! - `file_system`, `fs`, `simulated_file`, `simulated_metadata`: the files of hosts, and the interface of `std::fs` to them.
@@ -15,6 +16,7 @@
 
 pub mod channel;
 pub mod command;
+pub mod counts;
 pub mod file_system;
 pub mod fs;
 pub mod futex;

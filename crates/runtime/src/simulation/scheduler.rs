@@ -11,12 +11,14 @@ use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::counts::Counts;
 use super::file_system::FileSystems;
 use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
@@ -34,7 +36,7 @@ const START: u64 = 3 * 86_400 * 1_000_000_000;
 const LONGEST_STEP: u64 = 2_000;
 
 /// Lines of the log that are kept for a report.
-const LOG_LINES: usize = 250;
+const LOG_LINES: usize = 4000;
 
 /// A thread of a simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +47,8 @@ pub struct TaskId(pub(crate) usize);
 pub struct RunOptions {
     /// Decides everything.
     pub seed: u64,
+    /// Chooses another order of steps, while calls and faults stay as the seed decides.
+    pub schedule: u64,
     /// At a [`point`] another thread may go on once in so many times.
     pub switch_one_in: u32,
     /// Most steps of a run.
@@ -77,6 +81,8 @@ pub struct RunReport {
     pub elapsed: Duration,
     /// A hash of all choices and log lines: equal runs have equal ones.
     pub fingerprint: u64,
+    /// The counters.
+    pub counts: Counts,
     /// The last lines of the log.
     pub log: Vec<String>,
     /// The threads that waited for something at the end.
@@ -142,6 +148,7 @@ pub(crate) struct Scheduler {
     processes: Vec<Process>,
     log: VecDeque<String>,
     panic: Option<String>,
+    pub counts: Counts,
     pub network: Network,
     pub table: ProcessTable,
     /// Threads that wait for words in shared memory.
@@ -182,7 +189,7 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
     assert!(!is_active(), "one simulation at a time");
     let scheduler = Scheduler {
         options,
-        random: random::stream(options.seed, "schedule", 0),
+        random: random::stream(options.seed, "schedule", options.schedule),
         kernel_random: random::stream(options.seed, "kernel", 0),
         now: START,
         steps: 0,
@@ -195,6 +202,7 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         processes: Vec::new(),
         log: VecDeque::new(),
         panic: None,
+        counts: Counts::new(),
         network: Network::new(options.seed),
         table: ProcessTable::default(),
         futexes: Vec::new(),
@@ -214,6 +222,7 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         steps: scheduler.steps,
         elapsed: Duration::from_nanos(scheduler.now - START),
         fingerprint: scheduler.fingerprint,
+        counts: std::mem::take(&mut scheduler.counts),
         log: scheduler.log.iter().cloned().collect(),
         blocked: scheduler.describe_blocked(),
     });
@@ -577,7 +586,7 @@ impl Scheduler {
         let line = format!("{seconds:.9} {name}: {line}");
         line.bytes().for_each(|byte| self.mix(byte.into()));
         if self.options.verbose {
-            println!("{line}");
+            let _ = writeln!(std::io::stdout(), "{line}");
         }
         if self.log.len() == LOG_LINES {
             self.log.pop_front();
