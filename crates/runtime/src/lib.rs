@@ -42,6 +42,8 @@ mod real {
         /// Channels.
         pub use std::sync::mpsc;
 
+        pub use std::sync::OnceLock;
+
         pub use parking_lot::{
             Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
         };

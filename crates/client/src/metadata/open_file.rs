@@ -4,12 +4,12 @@
 //! lost its cache before. So a sync after such a loss reports it.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pario_layout::{Layout, PlacementMap};
-use pario_runtime::sync::Mutex;
+use pario_runtime::sync::{Mutex, OnceLock};
 use pario_runtime::time::{Instant, SystemTime};
 use pario_transport::is_forked;
 use pario_types::{ErrorKind, FileId, ServerId, Stamp};

@@ -7,6 +7,7 @@
 //! - `channel`, `scope`: channels, and threads that borrow.
 //! - `host`: names and addresses of hosts.
 //! - `stall`: long pauses of single threads.
+//! - `once`: values that are computed once.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
 //! - `counts`: counters of calls and faults.
 //! - `random`: independent streams of random numbers.
@@ -24,6 +25,7 @@ pub mod host;
 mod interpose;
 pub mod local;
 pub mod network;
+mod once;
 pub mod planted;
 pub mod process;
 pub mod process_table;

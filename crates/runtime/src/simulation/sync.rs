@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 pub use super::channel as mpsc;
+pub use super::once::OnceLock;
 use super::scheduler::{self, Waiter, Wakeup};
 
 /// Threads that wait for something.
