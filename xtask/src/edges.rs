@@ -127,7 +127,20 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "fault-simulation",
-        &["types", "view", "runtime", "wire", "transport", "client", "server", "conformance"],
+        &[
+            "types",
+            "view",
+            "runtime",
+            "wire",
+            "transport",
+            "registry",
+            "client",
+            "server",
+            "launch",
+            "check",
+            "copy",
+            "conformance",
+        ],
     ),
 ];
 

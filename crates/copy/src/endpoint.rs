@@ -4,15 +4,14 @@ use crate::error::Error;
 use crate::location::join;
 use crate::open_file::OpenFile;
 use pario_client::{OpenOptions, Partition, PlacementMap};
+use pario_runtime::fs::{self, FileTimes};
+use pario_runtime::time::SystemTime;
 use pario_types::ErrorKind;
-use rustix::fs::OFlags;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, FileTimes};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 /// Where a file or directory is, ready to be used.
 #[derive(Clone)]
@@ -140,7 +139,7 @@ impl Endpoint {
 
     /// Whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
-        matches!(self, Endpoint::Host(path) if path.is_symlink())
+        matches!(self, Endpoint::Host(path) if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()))
     }
 
     /// The names in a directory.
@@ -190,8 +189,7 @@ impl Endpoint {
         match self {
             Endpoint::Host(path) => {
                 // Opening must not wait if the path has become a named pipe.
-                let nonblocking = OFlags::NONBLOCK.bits() as i32;
-                let file = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+                let file = fs::OpenOptions::new().read(true).custom_flags(fs::NONBLOCKING).open(path);
                 file.map(OpenFile::Host).map_err(Error::on_host("cannot open", path))
             }
             Endpoint::Partition(partition, path) => {

@@ -107,7 +107,7 @@ pub trait CopyObserver: Progress {
 
 /// Copies each source to its target, and returns when all of it was tried.
 pub fn copy(pairs: Vec<CopyPair>, options: CopyOptions, observer: &dyn CopyObserver) -> CopyOutcome {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let cores = pario_runtime::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = options.threads.map_or(cores.min(8), NonZeroUsize::get);
     let context = CopyContext {
         layout: NewFileLayout { stripe: options.stripe_size, count: options.stripe_count, table: None },

@@ -2,8 +2,7 @@
 
 use crate::endpoint::{Endpoint, host_info, io_error};
 use crate::error::Error;
-use rustix::fs::SeekFrom;
-use std::fs;
+use pario_runtime::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -99,9 +98,9 @@ impl OpenFile {
     /// a hole.
     pub fn next_data(&self, at: u64, size: u64) -> u64 {
         let OpenFile::Host(file) = self else { return at };
-        match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Ok(data) => data.clamp(at, size),
-            Err(rustix::io::Errno::NXIO) => size,
+        match fs::next_data(file, at) {
+            Ok(Some(data)) => data.clamp(at, size),
+            Ok(None) => size,
             Err(_) => at,
         }
     }

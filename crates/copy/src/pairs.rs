@@ -4,6 +4,7 @@ use crate::connections::Connections;
 use crate::endpoint::{Endpoint, FileKind};
 use crate::error::Error;
 use crate::location::{Location, PartitionPath};
+use pario_runtime::fs;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +74,7 @@ fn endpoint(text: &OsStr, connections: &mut Connections) -> Result<Endpoint, Err
 /// The file that a link leads to: a copy replaces that file, not the link.
 pub(crate) fn resolve_link(target: Endpoint) -> Endpoint {
     match &target {
-        Endpoint::Host(path) if target.is_link() => path.canonicalize().map_or(target, Endpoint::Host),
+        Endpoint::Host(path) if target.is_link() => fs::canonicalize(path).map_or(target, Endpoint::Host),
         _ => target,
     }
 }
@@ -83,9 +84,10 @@ fn is_within(inner: &Endpoint, outer: &Endpoint) -> bool {
     match (inner, outer) {
         (Endpoint::Host(inner), Endpoint::Host(outer)) => {
             let parent = inner.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let real = inner.canonicalize().or_else(|_| parent.unwrap_or(Path::new(".")).canonicalize());
-            let (Ok(inner), Ok(outer)) = (real, outer.canonicalize()) else { return false };
-            outer.is_dir() && inner.starts_with(outer)
+            let real =
+                fs::canonicalize(inner).or_else(|_| fs::canonicalize(parent.unwrap_or(Path::new("."))));
+            let (Ok(inner), Ok(outer)) = (real, fs::canonicalize(outer)) else { return false };
+            fs::metadata(&outer).is_ok_and(|found| found.is_dir()) && inner.starts_with(outer)
         }
         (Endpoint::Partition(one, inner), Endpoint::Partition(other, outer)) => {
             let is_below = Path::new(inner).starts_with(outer) && inner != outer;

@@ -18,7 +18,8 @@ pub struct PlanPlacement {
 impl PlanPlacement {
     /// Reads a plan.
     pub fn read_plan(path: &Path) -> Result<PlacementPlan, Error> {
-        let text = std::fs::read_to_string(path).map_err(Error::on_host("cannot read the plan", path))?;
+        let text =
+            pario_runtime::fs::read_to_string(path).map_err(Error::on_host("cannot read the plan", path))?;
         PlacementPlan::from_text(&text).map_err(|cause| Error::Plan(path.to_owned(), cause))
     }
 

@@ -15,8 +15,9 @@
 
 use crate::endpoint::{Endpoint, FileInfo};
 use crate::range_set::RangeSet;
+use pario_runtime::time::SystemTime;
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const VERSION: u32 = 1;
 

@@ -47,7 +47,8 @@ pub fn stage_out(partition: &Partition, patterns: &[GlobPattern], to: &Path) -> 
     for path in outermost(paths) {
         let target = to.join(path.trim_start_matches('/'));
         let parent = target.parent().unwrap_or(to);
-        std::fs::create_dir_all(parent).map_err(Error::on_host("cannot make the directory", parent))?;
+        pario_runtime::fs::create_dir_all(parent)
+            .map_err(Error::on_host("cannot make the directory", parent))?;
         let source = Endpoint::Partition(partition.clone(), path);
         pairs.push(CopyPair { source, target: resolve_link(Endpoint::Host(target)) });
     }

@@ -26,6 +26,9 @@ const COMMON_TEAM: u128 = 1 << 64;
 /// Blocks that processes of a team use in turn: at least as many as there are such processes.
 const TEAM_SIZE: u64 = 2;
 
+/// Finds the addresses of the partition, at first and when a server is unreachable.
+pub type Resolver = Arc<dyn Fn() -> pario_client::Result<Target> + Send + Sync>;
+
 /// The calls of all clients of a history.
 pub type Calls = Rc<RefCell<Vec<Call>>>;
 
@@ -33,7 +36,7 @@ pub type Calls = Rc<RefCell<Vec<Call>>>;
 pub struct Client {
     pub worker: u32,
     pub plan: Plan,
-    pub target: Target,
+    pub resolver: Resolver,
     pub records: Records,
     pub files: BTreeMap<usize, WorkerFile>,
     pub random: fastrand::Rng,
@@ -41,10 +44,10 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(worker: u32, plan: &Plan, target: Target, records: Records) -> Client {
+    pub fn new(worker: u32, plan: &Plan, resolver: Resolver, records: Records) -> Client {
         let random = random::stream(plan.seed, "client", worker.into());
         let (files, serials) = (BTreeMap::new(), Rc::default());
-        Client { worker, plan: plan.clone(), target, records, files, random, serials }
+        Client { worker, plan: plan.clone(), resolver, records, files, random, serials }
     }
 
     /// The same process in another thread, which uses one file.
@@ -52,7 +55,7 @@ impl Client {
         Client {
             worker: self.worker,
             plan: self.plan.clone(),
-            target: self.target.clone(),
+            resolver: self.resolver.clone(),
             records: self.records.clone(),
             files: BTreeMap::from([(number, open)]),
             random: self.random.fork(),
@@ -86,8 +89,8 @@ impl Client {
     fn connect(&mut self, deadline: Duration) -> Option<Partition> {
         let options = Options { deadline, flush_deadline: FLUSH_DEADLINE, ..Options::default() };
         for _ in 0..20 {
-            let (mut partition, target) = (None, self.target.clone());
-            self.call(Op::Connect, || match Partition::connect_to(target, options) {
+            let (mut partition, resolver) = (None, self.resolver.clone());
+            self.call(Op::Connect, || match Partition::connect(move || resolver(), options) {
                 Ok(open) => {
                     partition = Some(open);
                     CallOutcome::Done

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pario_client::Target;
@@ -15,6 +16,8 @@ use pario_transport::Address;
 use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
 
+use crate::client::Resolver;
+use crate::managed::Managed;
 use crate::plan::{BLOCK, Plan};
 
 const PARTITION: PartitionId = PartitionId(7);
@@ -40,6 +43,8 @@ struct Running {
 pub struct Cluster {
     plan: Plan,
     running: Rc<RefCell<Vec<Running>>>,
+    /// Commands and supervisors start and end the servers.
+    pub managed: Option<Managed>,
 }
 
 /// The host of a server or client.
@@ -49,8 +54,9 @@ pub fn host_of(index: usize, plan: &Plan) -> HostId {
 
 impl Cluster {
     pub fn new(plan: &Plan) -> Cluster {
+        let managed = plan.managed.then(|| Managed::new(plan));
         let running = Rc::new(RefCell::new(vec![Running::default(); usize::from(plan.servers)]));
-        Cluster { plan: plan.clone(), running }
+        Cluster { plan: plan.clone(), running, managed }
     }
 
     /// Addresses as a process of a host sees them.
@@ -73,7 +79,15 @@ impl Cluster {
     }
 
     /// The partition as clients of a host find it.
-    pub fn target(&self, host: HostId) -> Target {
+    pub fn resolver(&self, host: HostId) -> Resolver {
+        if self.managed.is_some() {
+            return Managed::resolver();
+        }
+        let target = self.target(host);
+        Arc::new(move || Ok(target.clone()))
+    }
+
+    fn target(&self, host: HostId) -> Target {
         Target {
             name: "simulated".into(),
             partition: PARTITION,
@@ -117,8 +131,30 @@ impl Cluster {
         }
     }
 
+    /// Sees to it that servers that do not run are started soon.
+    pub fn tend(&self) {
+        match &self.managed {
+            Some(managed) => managed.tend(),
+            None => (0..self.plan.servers).for_each(|server| self.start(server)),
+        }
+    }
+
+    /// Keeps all servers running for some time.
+    pub fn supervise(&self, time: Duration) -> Result<(), String> {
+        if self.managed.is_some() {
+            scheduler::sleep(time);
+            return self.bring_up();
+        }
+        let until = scheduler::now() + time.as_nanos() as u64;
+        while scheduler::now() < until {
+            self.bring_up()?;
+            scheduler::sleep(Duration::from_secs(1));
+        }
+        self.bring_up()
+    }
+
     /// Starts a server that does not run.
-    pub fn start(&self, server: u16) {
+    fn start(&self, server: u16) {
         let index = usize::from(server);
         if self.process(index).is_some() {
             return;
@@ -168,6 +204,9 @@ impl Cluster {
 
     /// Starts all servers and waits until they serve.
     pub fn bring_up(&self) -> Result<(), String> {
+        if let Some(managed) = &self.managed {
+            return managed.bring_up();
+        }
         let until = scheduler::now() + START.as_nanos() as u64;
         loop {
             (0..self.plan.servers).for_each(|server| self.start(server));

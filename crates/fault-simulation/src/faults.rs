@@ -8,6 +8,7 @@ use pario_runtime::simulation::{counts, network, scheduler, stall};
 use pario_runtime::thread;
 
 use crate::cluster::Cluster;
+use crate::managed::Managed;
 use crate::plan::{FaultKind, Plan};
 
 /// A client process and the worker that it runs.
@@ -40,7 +41,11 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         "fault: {kind:?}, {}",
         if of_client { "client".into() } else { format!("server {server}") }
     ));
-    let process = if of_client { client.map(|client| client.1) } else { cluster.process(server) };
+    let process = match (&cluster.managed, of_client) {
+        (_, true) => client.map(|client| client.1),
+        (Some(managed), false) => managed.victim(random),
+        (None, false) => cluster.process(server),
+    };
     match kind {
         FaultKind::Kill => {
             process.into_iter().for_each(process::kill);
@@ -53,7 +58,15 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
                 later(&[5, 500, 6000], random, move || process::resume_process(process));
             }
         }
-        FaultKind::Terminate => cluster.terminate(server),
+        FaultKind::Terminate => match &cluster.managed {
+            Some(managed) => managed.terminate(random),
+            None => cluster.terminate(server),
+        },
+        FaultKind::Up | FaultKind::Down | FaultKind::Check | FaultKind::Copy => {
+            if let Some(managed) = &cluster.managed {
+                managed.start_command(kind, random);
+            }
+        }
         FaultKind::Break => drop(process.map(|process| network::break_connection(process, random))),
         FaultKind::Cut => {
             let host = HostId(random.u32(1..=plan.hosts));
@@ -62,10 +75,13 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         }
         FaultKind::HostLost => {
             let host = HostId(random.u32(1..=plan.hosts));
+            // What `down` has stored is not lost.
+            let is_stored = cluster.managed.as_ref().is_some_and(Managed::is_stored);
             process::reboot(host);
             let is_killed = |client: &&ClientProcess| !process::is_alive(client.1);
             let killed = clients.iter().filter(is_killed).map(|client| client.0).collect();
-            return Damage { killed, loss: Some(scheduler::now()) };
+            let loss = (!is_stored).then(scheduler::now);
+            return Damage { killed, loss };
         }
     }
     Damage::default()

@@ -12,7 +12,9 @@ use pario_runtime::simulation::{random, scheduler};
 use crate::client::{Calls, Client};
 use crate::client_names::FIRST_NAMED;
 use crate::cluster::{Cluster, host_of};
+use crate::copies;
 use crate::faults::{self, ClientProcess, Damage};
+use crate::managed::Managed;
 use crate::plan::{Ending, FaultKind, Plan};
 use crate::records::Records;
 use crate::{lock_calls, name_calls};
@@ -31,6 +33,9 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     let cluster = Cluster::new(plan);
     cluster.bring_up()?;
     set_stalls(plan.stalls());
+    if cluster.managed.is_some() {
+        copies::prepare(plan);
+    }
     let records = Records::default();
     let (mut deaths, mut losses) = (BTreeMap::new(), Vec::new());
     let mut next_worker = 1;
@@ -53,11 +58,10 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
             deaths.extend(damage.killed.into_iter().map(|worker| (worker, scheduler::now())));
             losses.extend(damage.loss);
         }
-        // A supervisor starts dead servers again.
-        (0..plan.servers).for_each(|server| cluster.start(server));
+        cluster.tend();
     }
     set_stalls(None);
-    supervise(&cluster, AFTER_DEATH * 2)?;
+    cluster.supervise(AFTER_DEATH * 2)?;
     let seen = Records { calls: Calls::default(), ..records.clone() };
     if plan.looks_before_ending {
         look(plan, &cluster, &seen, next_worker)?;
@@ -65,6 +69,10 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     }
     end(plan, &cluster, &mut losses)?;
     look(plan, &cluster, &seen, next_worker)?;
+    if let Some(managed) = &cluster.managed {
+        managed.finish_history(&losses)?;
+        records.calls.borrow_mut().extend(copies::reads(&managed.runs()));
+    }
     lock_calls::judge(&records.locks.borrow())?;
     name_calls::judge(&records.names.borrow(), AFTER_DEATH.as_nanos() as u64)?;
     judge(plan, &records.calls.borrow(), &seen.calls.borrow(), &deaths, &losses)
@@ -79,14 +87,14 @@ fn start_client(
 ) -> ClientProcess {
     let (worker, host) = (*next, host_of(index, plan));
     *next += 1;
-    let client = Client::new(worker, plan, cluster.target(host), records.clone());
+    let client = Client::new(worker, plan, cluster.resolver(host), records.clone());
     (worker, process::start_process(host, &format!("client {worker}"), move || client.work()))
 }
 
 /// A process reads everything.
 fn look(plan: &Plan, cluster: &Cluster, records: &Records, worker: u32) -> Result<(), Violation> {
     let host = host_of(0, plan);
-    let client = Client::new(worker, plan, cluster.target(host), records.clone());
+    let client = Client::new(worker, plan, cluster.resolver(host), records.clone());
     wait_for(cluster, process::start_process(host, "reader", move || client.look()))
 }
 
@@ -95,6 +103,9 @@ fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Viol
     scheduler::log(format!("ending: {:?}", plan.ending));
     match plan.ending {
         Ending::Nothing => {}
+        Ending::Down if cluster.managed.is_some() => {
+            cluster.managed.as_ref().map_or(Ok(()), Managed::take_down_and_lose_memory)?;
+        }
         Ending::Down => {
             (0..plan.servers.into()).for_each(|server| cluster.terminate(server));
             let until = scheduler::now() + LONGEST_CALL.as_nanos() as u64;
@@ -115,23 +126,15 @@ fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Viol
     cluster.bring_up()
 }
 
-/// Keeps all servers running for some time.
-fn supervise(cluster: &Cluster, time: Duration) -> Result<(), Violation> {
-    let until = scheduler::now() + time.as_nanos() as u64;
-    while scheduler::now() < until {
-        cluster.bring_up()?;
-        scheduler::sleep(Duration::from_secs(1));
-    }
-    cluster.bring_up()
-}
-
 fn wait_for(cluster: &Cluster, process: SimulatedPid) -> Result<(), Violation> {
     let until = scheduler::now() + 10 * 60 * 1_000_000_000;
     while process::has_threads(process) {
         if scheduler::now() > until {
             return Err("a process that only reads does not end".into());
         }
-        cluster.bring_up()?;
+        if cluster.managed.is_none() {
+            cluster.bring_up()?;
+        }
         scheduler::sleep(Duration::from_millis(10));
     }
     Ok(())
@@ -146,6 +149,7 @@ fn is_certainly_there<'a>(
     mut calls: impl Iterator<Item = &'a Call>,
 ) -> bool {
     let is_calm = plan.stall_one_site_in == 0
+        && !plan.managed
         && plan.faults.iter().all(|(kind, _)| matches!(kind, FaultKind::Kill | FaultKind::Terminate));
     let closes = |call: &Call| {
         let is_own = call.worker == read.worker && call.start >= read.start;

@@ -21,15 +21,21 @@ mod client_names;
 #[cfg(pario_simulation)]
 mod cluster;
 #[cfg(pario_simulation)]
+mod copies;
+#[cfg(pario_simulation)]
 mod faults;
 #[cfg(pario_simulation)]
 mod history;
 #[cfg(pario_simulation)]
 mod lock_calls;
 #[cfg(pario_simulation)]
+mod managed;
+#[cfg(pario_simulation)]
 mod name_calls;
 #[cfg(pario_simulation)]
 mod plan;
+#[cfg(pario_simulation)]
+mod program;
 #[cfg(pario_simulation)]
 mod records;
 #[cfg(pario_simulation)]

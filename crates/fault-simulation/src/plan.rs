@@ -30,6 +30,21 @@ pub enum FaultKind {
     Cut,
     /// A host stops and starts again: its memory is lost, its storage stays.
     HostLost,
+    /// `pario up` runs.
+    Up,
+    /// `pario down` runs.
+    Down,
+    /// `pario check` runs.
+    Check,
+    /// `pario cp` runs.
+    Copy,
+}
+
+impl FaultKind {
+    /// Whether it is a command, which only partitions under the control of commands have.
+    pub fn is_command(self) -> bool {
+        matches!(self, FaultKind::Up | FaultKind::Down | FaultKind::Check | FaultKind::Copy)
+    }
 }
 
 impl FaultKind {
@@ -40,13 +55,17 @@ impl FaultKind {
 }
 
 /// All kinds, with the names that the command line has for them.
-pub const KINDS: [(FaultKind, &str); 6] = [
+pub const KINDS: [(FaultKind, &str); 10] = [
     (FaultKind::Kill, "kill"),
     (FaultKind::Stop, "stop"),
     (FaultKind::Terminate, "term"),
     (FaultKind::Break, "break"),
     (FaultKind::Cut, "cut"),
     (FaultKind::HostLost, "host"),
+    (FaultKind::Up, "up"),
+    (FaultKind::Down, "down"),
+    (FaultKind::Check, "check"),
+    (FaultKind::Copy, "cp"),
 ];
 
 /// The event between the end of all clients and the last read of all files.
@@ -65,6 +84,8 @@ pub struct Plan {
     pub seed: u64,
     /// Chooses another order of steps.
     pub schedule: u64,
+    /// Whether commands bring the partition up and take it down, and supervisors start its servers again.
+    pub managed: bool,
     pub servers: u16,
     /// Servers and clients are on so many hosts, in turn.
     pub hosts: u32,
@@ -123,13 +144,17 @@ pub struct Plan {
 impl Plan {
     pub fn new(seed: u64, allowed: &[FaultKind]) -> Plan {
         let mut random = random::stream(seed, "plan", 0);
-        let faults: Vec<_> = allowed.iter().filter(|_| random.bool()).map(|kind| (*kind, 1)).collect();
+        let managed = random.bool();
+        let is_possible = |kind: &&FaultKind| managed || !kind.is_command();
+        let faults: Vec<_> =
+            allowed.iter().filter(|_| random.bool()).filter(is_possible).map(|kind| (*kind, 1)).collect();
         let servers = [1, 1, 2, 2, 3, 3, 4, 5][random.usize(0..8)];
         let mut programs = random::stream(seed, "plan of programs", 0);
         let mut stalls = random::stream(seed, "plan of stalls", 0);
         Plan {
             seed,
             schedule: 0,
+            managed,
             servers,
             hosts: [1, 1, 1, 1, 2, 2, 3, 4][random.usize(0..8)],
             stripe: [3000, 4096, 10_000][random.usize(0..3)],

@@ -77,6 +77,7 @@ pub const SETTINGS: &[Setting] = &[
     field!("servers", servers, 1),
     field!("hosts", hosts, 1),
     field!("files", files, 1),
+    flag!("managed", managed),
     flag!("tier1", tier1),
     Setting {
         name: "ending",

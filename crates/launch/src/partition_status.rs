@@ -81,7 +81,7 @@ fn ask(
     let mut why = "its socket is not there".to_owned();
     for address in addresses(running) {
         if let Address::Unix(path) = &address
-            && !path.exists()
+            && !matches!(pario_runtime::fs::exists(path), Ok(true))
         {
             continue;
         }

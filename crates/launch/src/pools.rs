@@ -43,15 +43,15 @@ impl PoolOwner {
         let text = serde_json::to_vec(self)?;
         let path = run_directory.join(OWNER);
         let fresh = path.with_extension("new");
-        let mut file = std::fs::OpenOptions::new();
+        let mut file = pario_runtime::fs::OpenOptions::new();
         let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         io::Write::write_all(&mut file, &text)?;
-        std::fs::rename(fresh, path)
+        pario_runtime::fs::rename(fresh, path)
     }
 
     /// The note in a run directory, if there is one that can be read.
     pub fn read(run_directory: &Path) -> Option<PoolOwner> {
-        serde_json::from_slice(&std::fs::read(run_directory.join(OWNER)).ok()?).ok()
+        serde_json::from_slice(&pario_runtime::fs::read(run_directory.join(OWNER)).ok()?).ok()
     }
 }
 
@@ -145,13 +145,16 @@ impl HostPool {
     /// may know it.
     pub fn is_orphaned(&self) -> bool {
         match &self.owner {
-            Some(owner) if owner.home.join("registry.json").exists() => {
+            Some(owner)
+                if matches!(pario_runtime::fs::exists(owner.home.join("registry.json")), Ok(true)) =>
+            {
                 let entries = Registry::open(&owner.home).and_then(|registry| registry.list());
                 entries.is_ok_and(|all| all.iter().all(|entry| entry.id != self.partition))
             }
-            Some(owner) => owner.home.try_exists().is_ok(),
+            Some(owner) => pario_runtime::fs::exists(&owner.home).is_ok(),
             None => {
-                let made = self.path.parent().and_then(|dir| dir.metadata().ok()?.modified().ok());
+                let made =
+                    self.path.parent().and_then(|dir| pario_runtime::fs::metadata(dir).ok()?.modified().ok());
                 made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > YOUNG)
             }
         }
@@ -168,7 +171,7 @@ pub enum PoolUse {
 
 /// Inspects a pool's file.
 pub fn look(pool: &Path) -> Result<PoolUse, String> {
-    if !pool.try_exists().map_err(|e| format!("{}: {e}", pool.display()))? {
+    if !pario_runtime::fs::exists(pool).map_err(|e| format!("{}: {e}", pool.display()))? {
         return Ok(PoolUse::Left(None));
     }
     match inspect_pool(pool).map_err(|e| format!("{}: {e}", pool.display()))? {

@@ -130,8 +130,12 @@ pub fn call(
 /// Waits until a server that has answered removes its run directory and ends.
 fn await_end(running: &Running, deadline: Instant) {
     let directory = Path::new(&running.unix).parent().filter(|_| host::is_here(&running.host));
-    let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), Path::exists);
+    let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), is_existing);
     while is_there() && Instant::now() < deadline {
         pario_runtime::thread::sleep(Duration::from_millis(2));
     }
+}
+
+fn is_existing(path: &Path) -> bool {
+    matches!(pario_runtime::fs::exists(path), Ok(true))
 }

@@ -13,10 +13,10 @@ use crate::message::{HostMessage, ServerStart, VERSION, line, next_line};
 use crate::supervised::SupervisedRun;
 use crate::supervisor::{self, Supervisor, SupervisorEvent, SupervisorTimes};
 use crate::{server_process, signals, task};
+use pario_runtime::fs::{File, OpenOptions};
 use pario_runtime::process::{self, Command, ExitCode, Stdio};
 use pario_runtime::sync::mpsc::channel;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
@@ -144,7 +144,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
         io::Error::new(error.kind(), format!("cannot write the log {}: {error}", path.display()))
     };
     if let Some(dir) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(named)?;
+        pario_runtime::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(named)?;
     }
     OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(named)
 }

@@ -211,11 +211,11 @@ fn owner(start: &ServerStart) -> PoolOwner {
 /// start, it leaves no pool that was not there before.
 fn start_server(config: &Config) -> Result<Server, String> {
     let pool = config.run_directory.join("pool");
-    let had_pool = pool.try_exists().unwrap_or(true);
+    let had_pool = pario_runtime::fs::exists(&pool).unwrap_or(true);
     try_to_start(config).inspect_err(|_| {
         if !had_pool && matches!(look(&pool), Ok(PoolUse::Left(Some(_)))) {
             // If it stays after all, the next one goes on with it.
-            let _ = std::fs::remove_file(&pool);
+            let _ = pario_runtime::fs::remove_file(&pool);
         }
     })
 }
@@ -248,7 +248,7 @@ fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String>
     let (structure, settings) = (start.description.structure(), start.description.settings());
     let resource = structure.servers.get(usize::from(start.server.0)).ok_or("there is no such server")?;
     let directory = PathBuf::from(&resource.dir);
-    if start.made && !directory.join("format").exists() {
+    if start.made && !matches!(pario_runtime::fs::exists(directory.join("format")), Ok(true)) {
         return Err(format!(
             "{} holds no data of this partition, though it was there before; is the right disk mounted?",
             directory.display()
@@ -292,7 +292,7 @@ fn grace(deadline: Duration) -> Duration {
 }
 
 fn make_directory(path: &Path) -> Result<(), String> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let made = pario_runtime::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|e| format!("cannot make the directory {}: {e}", path.display()))
 }
 

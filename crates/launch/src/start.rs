@@ -37,6 +37,8 @@ struct Starting {
     server: ServerId,
     host: String,
     started: LaunchedProcess<HostMessage>,
+    /// Its entry in the registry, once it is ready.
+    running: Option<Running>,
 }
 
 impl Starter<'_> {
@@ -55,19 +57,24 @@ impl Starter<'_> {
                 Ok(up)
             }
             Err(error) => {
+                let ready = starting.iter().filter_map(|one| Some((one.server, one.running.clone()?)));
+                let ready: BTreeMap<_, _> = ready.collect();
                 starting.into_iter().for_each(|one| one.started.end());
-                self.take_back(entry.name(), which, &secret);
+                self.take_back(entry.name(), &ready, &secret);
                 Err(error)
             }
         }
     }
 
     /// Stops those of these servers that serve already. Best effort: a server that is not known to have ended in order counts
-    /// as abandoned, so that the next 'up' or 'down' saves its pool.
-    fn take_back(&self, name: &str, which: &[ServerId], secret: &Secret) {
+    /// as abandoned, so that the next 'up' or 'down' saves its pool. A server that another process has started is left as it is: a
+    /// supervisor may have started it again meanwhile, and programs use it.
+    fn take_back(&self, name: &str, ready: &BTreeMap<ServerId, Running>, secret: &Secret) {
         let Ok(entry) = self.registry.get(name) else { return };
         let until = Instant::now() + ANSWER;
-        let listed = which.iter().filter_map(|server| Some((*server, entry.running.get(server)?)));
+        let is_listed =
+            |(server, running): &(&ServerId, &Running)| entry.running.get(server) == Some(*running);
+        let listed = ready.iter().filter(is_listed).map(|(server, running)| (*server, running));
         let stopped: Vec<_> = listed
             .map(|(server, running)| (server, reach::shut_down(&entry, server, running, secret, until)))
             .collect();
@@ -106,7 +113,7 @@ impl Starter<'_> {
             let others = which.len() < entry.description.structure().servers.len();
             let first = line(&self.message(entry, server, secret, others));
             let started = self.launcher.start(&host, &argv, first)?;
-            starting.push(Starting { server, host, started });
+            starting.push(Starting { server, host, started, running: None });
         }
         Ok(())
     }
@@ -152,10 +159,9 @@ impl Starter<'_> {
             };
             notes.extend(note.map(|note| format!("server {} on {}: {note}\n", one.server, one.host)));
             let tcp = tcp.map(|tcp| host::reachable(&tcp, &one.host));
-            running.insert(
-                one.server,
-                Running { host: one.host.clone(), pid, unix, tcp, started: Stamp::now() },
-            );
+            let ready = Running { host: one.host.clone(), pid, unix, tcp, started: Stamp::now() };
+            one.running = Some(ready.clone());
+            running.insert(one.server, ready);
         }
         let entry = self.registry.update(entry.name(), |entry| {
             // They adopt the pools of their predecessors.
@@ -203,4 +209,57 @@ fn is_local(entry: &Entry) -> bool {
 
 fn port_of(running: &Running) -> Option<u16> {
     running.tcp.as_ref()?.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pario_registry::Description;
+    use pario_runtime::process::Command;
+
+    /// Starts programs that say why they fail.
+    struct FailingLauncher;
+
+    impl Launch for FailingLauncher {
+        fn start(
+            &self,
+            _node: &str,
+            _argv: &[OsString],
+            first: Vec<u8>,
+        ) -> Result<LaunchedProcess<HostMessage>, Error> {
+            let script = r#"read start; echo '{"say":"failed","why":"it is alive again"}'"#;
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            LaunchedProcess::run(&mut command, first).map_err(Error::launcher(&command))
+        }
+
+        fn method(&self, _node: &str) -> LaunchMethod {
+            LaunchMethod::Local
+        }
+    }
+
+    #[test]
+    fn a_start_that_fails_does_not_forget_a_server_that_a_supervisor_has_started_again() {
+        let directory = std::env::temp_dir().join(format!("pario-start-{}", std::process::id()));
+        let registry = Registry::open(&directory).expect("a registry");
+        let description = Description::parse("servers = ['/a']", Some("p")).expect("sound");
+        registry.create(&description, &host::name()).expect("created");
+        let running = Running {
+            host: host::name(),
+            pid: 1,
+            unix: "/no/such/socket".into(),
+            tcp: None,
+            started: Stamp::now(),
+        };
+        let entry = registry.update("p", |entry| drop(entry.running.insert(ServerId(0), running.clone())));
+        let settings = LaunchSettings::default();
+        let starter = Starter { registry: &registry, launcher: &FailingLauncher, settings: &settings };
+        let until = Instant::now() + Duration::from_secs(9);
+        let error = starter.start(entry.expect("updated"), &[ServerId(0)], until).expect_err("it fails");
+        assert!(error.to_string().contains("it is alive again"), "{error}");
+        let entry = registry.get("p").expect("there");
+        assert_eq!(entry.running.get(&ServerId(0)), Some(&running));
+        assert!(entry.abandoned.is_empty());
+        std::fs::remove_dir_all(directory).expect("removed");
+    }
 }

@@ -11,11 +11,11 @@
 //!   since a successor would wait there, too, nor under a debugger.
 //! - *SIGTERM, SIGINT and SIGHUP* are passed on to the server, which drains; then the supervisor ends as well.
 
+use pario_runtime::fs::File;
 use pario_runtime::process::{Child, ChildStdin, ChildStdout, ExitStatus};
 use pario_runtime::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use pario_runtime::time::Instant;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::Duration;
 

@@ -64,7 +64,7 @@ fn forget(registry: &Registry, lock: PartitionLock, entry: &Entry) -> Result<(),
     let servers = entry.description.structure().servers.len() as u16;
     for server in (0..servers).map(ServerId) {
         // They are of no use without the partition; one that stays does no harm.
-        let _ = std::fs::remove_file(log_of(registry, entry.name(), server));
+        let _ = pario_runtime::fs::remove_file(log_of(registry, entry.name(), server));
     }
     registry.remove(lock)?;
     Ok(())

@@ -11,14 +11,13 @@ use crate::serve::{self, ServePart};
 use crate::settings::run_base;
 use crate::{server_process, signals};
 use pario_registry::{Manifest, Supervision, remove_run_directory};
+use pario_runtime::fs::{self, File};
 use pario_runtime::process::ExitCode;
 use pario_runtime::time::Instant;
 use pario_server::unretired_pool;
 use pario_types::{PartitionId, ServerId};
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -174,8 +173,7 @@ fn execute(task: &HostTask) -> Result<HostMessage, String> {
 
 /// Whether a server uses a directory: it holds a lock on it.
 pub fn is_in_use(directory: &Path) -> bool {
-    let lock = |file: File| flock(&file, FlockOperation::NonBlockingLockShared);
-    File::open(directory).is_ok_and(|file| matches!(lock(file), Err(rustix::io::Errno::WOULDBLOCK)))
+    File::open(directory).is_ok_and(|file| matches!(fs::try_lock_file_shared(&file), Ok(false)))
 }
 
 impl ServerInstance {

@@ -1,7 +1,7 @@
 //! A lock between processes, on this host and on others that share the file system: `flock` on a file that names its
 //! holder. The kernel releases it when its holder ends, for whatever reason.
 
-use std::fs::{File, OpenOptions};
+use pario_runtime::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use pario_runtime::time::Instant;
 use pario_runtime::{host, process};
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
@@ -69,7 +68,7 @@ impl Lock {
 
     /// Releases it and removes its file.
     pub fn remove(self) -> Result<(), Error> {
-        std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))
+        pario_runtime::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))
     }
 
     fn sign(&mut self) -> io::Result<()> {
@@ -89,11 +88,7 @@ impl Drop for Lock {
 
 /// Takes the file's lock for this open file alone; `false` if another has it. Closing the file releases it.
 fn try_lock(file: &File) -> io::Result<bool> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    fs::try_lock_file(file)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -102,7 +97,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let held = file.metadata()?;
-    match path.symlink_metadata() {
+    match fs::symlink_metadata(path) {
         Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

@@ -44,7 +44,7 @@ impl Manifest {
     /// Reads the manifest of a directory.
     pub fn read(directory: &Path) -> Result<Manifest, Error> {
         let path = directory.join(NAME);
-        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+        let text = pario_runtime::fs::read_to_string(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::NoManifest(directory.to_owned()),
             _ => Error::io("read", &path)(error),
         })?;

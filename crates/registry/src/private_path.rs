@@ -1,6 +1,6 @@
 //! Directories and files of this user alone: they are created so, and checked before they are trusted.
 
-use std::fs::{DirBuilder, Metadata};
+use pario_runtime::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
@@ -27,8 +27,8 @@ pub fn directory(path: &Path, links: Links) -> Result<(), Error> {
         Err(error) => return Err(Error::io("make", path)(error)),
     }
     let metadata = match links {
-        Links::Followed => path.metadata(),
-        Links::Refused => path.symlink_metadata(),
+        Links::Followed => fs::metadata(path),
+        Links::Refused => fs::symlink_metadata(path),
     };
     let metadata = metadata.map_err(Error::io("look at", path))?;
     if !metadata.is_dir() {

@@ -58,7 +58,7 @@ impl Registry {
 
     /// Opens the registry in that directory, which must exist.
     pub fn existing(dir: &Path) -> Result<Registry, Error> {
-        match dir.try_exists() {
+        match pario_runtime::fs::exists(dir) {
             Ok(false) => Err(Error::NoRegistry(dir.to_owned())),
             _ => Registry::open(dir),
         }
@@ -127,7 +127,7 @@ impl Registry {
             Ok(entry)
         })?;
         // A draft of an existing partition is its secret.
-        let _ = std::fs::rename(self.draft_path(id), self.secret_path(id));
+        let _ = pario_runtime::fs::rename(self.draft_path(id), self.secret_path(id));
         Ok(added)
     }
 
@@ -156,7 +156,7 @@ impl Registry {
         let entry = self.change(|registry, partitions| {
             let entry = partitions.remove(&lock.name).ok_or_else(|| Error::NoPartition(lock.name.clone()))?;
             // If this is interrupted, the next create removes a draft without a partition.
-            let _ = std::fs::rename(registry.secret_path(entry.id), registry.draft_path(entry.id));
+            let _ = pario_runtime::fs::rename(registry.secret_path(entry.id), registry.draft_path(entry.id));
             Ok(entry)
         })?;
         self.forget_secret(&self.draft_path(entry.id))?;
@@ -199,7 +199,7 @@ impl Registry {
 
     fn read(&self) -> Result<Contents, Error> {
         let path = self.file();
-        let text = match std::fs::read(&path) {
+        let text = match pario_runtime::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::empty()),
             Err(error) => return Err(Error::io("read", path)(error)),
@@ -220,11 +220,11 @@ impl Registry {
     /// Removes the drafts of secrets that no partition has: a crash between two steps of a change leaves one. Secrets
     /// without a partition stay: the registry itself may have been lost.
     fn sweep_drafts(&self, partitions: &BTreeMap<String, Entry>) -> Result<(), Error> {
-        if !self.file().exists() {
+        if !matches!(pario_runtime::fs::exists(self.file()), Ok(true)) {
             return Ok(());
         }
         let dir = self.dir.join("secrets");
-        for file in std::fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
+        for file in pario_runtime::fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
             let path = file.map_err(Error::io("list", &dir))?.path();
             let is_of =
                 |entry: &Entry| path.file_stem().is_some_and(|stem| stem == entry.id.to_string().as_str());
@@ -236,7 +236,7 @@ impl Registry {
     }
 
     fn forget_secret(&self, path: &Path) -> Result<(), Error> {
-        match std::fs::remove_file(path) {
+        match pario_runtime::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@
 //! reported change survives a power failure. The file beside it has a fixed name: the caller holds a lock, and the next
 //! call overwrites a file that a crash has left.
 
-use std::fs::{File, OpenOptions};
+use pario_runtime::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -41,7 +41,9 @@ pub fn replace(path: &Path, bytes: &[u8], check: &Check) -> Result<(), Error> {
     check(Step::WriteHalf).and_then(|()| file.write_all(first)).map_err(failed())?;
     check(Step::WriteRest).and_then(|()| file.write_all(rest)).map_err(failed())?;
     check(Step::Sync).and_then(|()| file.sync_all()).map_err(failed())?;
-    check(Step::Rename).and_then(|()| std::fs::rename(&draft, path)).map_err(Error::io("replace", path))?;
+    check(Step::Rename)
+        .and_then(|()| pario_runtime::fs::rename(&draft, path))
+        .map_err(Error::io("replace", path))?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let synced = check(Step::SyncDirectory).and_then(|()| File::open(directory)?.sync_all());
     synced.map_err(Error::io("sync", directory))

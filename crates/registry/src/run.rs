@@ -32,7 +32,11 @@ const SUPERVISOR: &str = "supervisor";
 /// The base of run directories: `/dev/shm`, which is memory, or else the caller's choice.
 pub fn run_base(otherwise: &Path) -> PathBuf {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { otherwise.to_owned() }
+    if pario_runtime::fs::metadata(memory).is_ok_and(|found| found.is_dir()) {
+        memory.to_owned()
+    } else {
+        otherwise.to_owned()
+    }
 }
 
 /// Returns a server's run directory, and creates it if it does not exist.
@@ -79,7 +83,7 @@ pub fn run_directories(base: &Path) -> Result<Vec<RunDirectory>, Error> {
 
 /// The entries of a directory; none if it does not exist.
 fn names(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    match std::fs::read_dir(dir) {
+    match pario_runtime::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Error::io("list", dir)(error)),
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
@@ -89,7 +93,7 @@ fn names(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Removes a server's run directory with all its content, and those above it that are empty then.
 pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerId) -> Result<(), Error> {
     let [user, whole, path] = steps(base, partition, server);
-    match std::fs::remove_dir_all(&path) {
+    match pario_runtime::fs::remove_dir_all(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(Error::io("remove", path)(error));
         }
@@ -97,7 +101,7 @@ pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerI
     }
     for above in [whole, user] {
         // It is still used, or removed already.
-        if std::fs::remove_dir(above).is_err() {
+        if pario_runtime::fs::remove_dir(above).is_err() {
             break;
         }
     }
@@ -157,7 +161,7 @@ impl Supervision {
     pub fn give_up(self, base: &Path, partition: PartitionId, server: ServerId) {
         let path = run_directory_path(base, partition, server);
         // The directory may be removed with all its content, or belong to a successor.
-        if self.is_current() && matches!(path.join("pool").try_exists(), Ok(false)) {
+        if self.is_current() && matches!(pario_runtime::fs::exists(path.join("pool")), Ok(false)) {
             // Its content is not needed.
             let _ = remove_run_directory(base, partition, server);
         }

@@ -1,6 +1,6 @@
 //! The file of a partition's secret, which is this user's alone.
 
-use std::fs::{File, OpenOptions};
+use pario_runtime::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;

@@ -11,6 +11,9 @@ pub use std::fs::{
     remove_dir, remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
 };
 
+/// A flag of opening: a named pipe is opened without waiting for its other end.
+pub const NONBLOCKING: i32 = libc::O_NONBLOCK;
+
 /// The largest number of buffers in one vectored call.
 const MOST_PIECES: usize = 1024;
 

@@ -24,7 +24,10 @@ pub mod host;
 mod real {
     /// Threads.
     pub mod thread {
-        pub use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle, scope, sleep, spawn, yield_now};
+        pub use std::thread::{
+            Builder, JoinHandle, Scope, ScopedJoinHandle, available_parallelism, scope, sleep, spawn,
+            yield_now,
+        };
     }
 
     /// Processes: commands, their exit states and standard streams.

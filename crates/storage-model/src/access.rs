@@ -76,6 +76,11 @@ impl StorageModel {
         }
     }
 
+    /// Sets the time of the last change.
+    pub fn set_modified(&mut self, inode: InodeNumber, time: u64) {
+        self.nodes[inode.0].modified = time;
+    }
+
     fn put(&mut self, inode: InodeNumber, bytes: &[u8], at: usize) {
         self.contents(inode.0).write(bytes, at);
         self.nodes[inode.0].modified = self.time;

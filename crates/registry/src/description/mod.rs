@@ -89,7 +89,7 @@ impl Description {
 
     /// Reads a partition file. Its name without extension is the partition's, if the file does not name another.
     pub fn read(path: &Path) -> Result<Description, Error> {
-        let bytes = std::fs::read(path).map_err(Error::io("read the partition file", path))?;
+        let bytes = pario_runtime::fs::read(path).map_err(Error::io("read the partition file", path))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let line = bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() + 1;

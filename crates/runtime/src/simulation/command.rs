@@ -103,8 +103,8 @@ impl Stdio {
 }
 
 /// A file for messages. They are in the log of the simulation, too.
-impl From<std::fs::File> for Stdio {
-    fn from(_: std::fs::File) -> Stdio {
+impl From<super::fs::File> for Stdio {
+    fn from(_: super::fs::File) -> Stdio {
         Stdio::Nothing
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use pario_storage_model::{NodeKind, StorageModel};
 
 use super::file_system::{Device, FileIdentity, pause};
+pub use super::file_times::SimulatedFileTimes as FileTimes;
 use super::process::HostId;
 use super::scheduler;
 pub use super::simulated_file::{
@@ -25,12 +26,19 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     Path::new("/").join(path).components().collect()
 }
 
-/// Uses the file system of a path, on the host of the current process.
+/// A flag of opening, without meaning here.
+pub const NONBLOCKING: i32 = libc::O_NONBLOCK;
+
+/// A file system that all hosts share, on the disk of a host that never fails.
+const SHARED: (&str, HostId) = ("/home", HostId(0));
+
+/// Uses the file system of a path, on the host of the current process or on the one that all share.
 pub(crate) fn with_device<T>(path: &Path, act: impl FnOnce(&mut StorageModel, HostId, Device) -> T) -> T {
     let device = Device::of(path);
     pause(device);
     scheduler::with(|scheduler| {
-        let host = scheduler.host(scheduler.owner());
+        let (shared, server) = SHARED;
+        let host = if path.starts_with(shared) { server } else { scheduler.host(scheduler.owner()) };
         act(scheduler.files_of(host).device(device), host, device)
     })
 }

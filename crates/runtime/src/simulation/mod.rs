@@ -19,6 +19,7 @@ pub mod channel;
 pub mod command;
 pub mod counts;
 pub mod file_system;
+pub mod file_times;
 pub mod fs;
 pub mod futex;
 pub mod host;

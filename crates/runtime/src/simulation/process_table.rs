@@ -214,12 +214,17 @@ pub fn wait_for_end(process: SimulatedPid) -> ProcessEnd {
 /// Sends a signal to a process of this host; `false` if there is none.
 pub fn send_signal(process: SimulatedPid, signal: i32) -> bool {
     scheduler::point();
+    let is_here = scheduler::with(|scheduler| {
+        scheduler.is_alive(process) && scheduler.host(process) == scheduler.host(scheduler.owner())
+    });
+    is_here && deliver_signal(process, signal)
+}
+
+/// Sends a signal to a process of any host; `false` if there is none.
+pub fn deliver_signal(process: SimulatedPid, signal: i32) -> bool {
     let is_fatal = scheduler::with(|scheduler| {
-        let host = scheduler.host(scheduler.owner());
-        if !scheduler.is_alive(process) || scheduler.host(process) != host {
-            return None;
-        }
-        let record = scheduler.table.records.get_mut(&process)?;
+        let is_alive = scheduler.is_alive(process);
+        let record = scheduler.table.records.get_mut(&process).filter(|_| is_alive)?;
         if signal == SIGKILL || !record.catches_signals {
             record.end.get_or_insert(ProcessEnd::Signal(signal));
             return Some(true);

@@ -180,7 +180,10 @@ impl SimulatedFile {
         self.sync_all()
     }
 
-    fn act<T>(&self, act: impl FnOnce(&mut StorageModel, InodeNumber) -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn act<T>(
+        &self,
+        act: impl FnOnce(&mut StorageModel, InodeNumber) -> io::Result<T>,
+    ) -> io::Result<T> {
         let FileIdentity { host, device, inode } = self.0.identity;
         pause(device);
         scheduler::with(|scheduler| act(scheduler.files_of(host).device(device), inode))

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -100,6 +101,11 @@ pub fn start_local<T: 'static>(name: &str, body: impl FnOnce() -> T + 'static) -
 /// Starts a thread.
 pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().spawn(body).expect("simulated threads can always be started")
+}
+
+/// The number of processors of a simulated host.
+pub fn available_parallelism() -> io::Result<NonZeroUsize> {
+    Ok(NonZeroUsize::MIN)
 }
 
 /// Sleeps for some virtual time.

@@ -49,7 +49,7 @@ impl Core {
             .into_iter()
             .chain(self.leases.log_error());
         Ok(ServerStatus {
-            pid: std::process::id(),
+            pid: pario_runtime::process::id(),
             started: self.counters.started,
             traffic: self.traffic(),
             pool: self.pool_status(),

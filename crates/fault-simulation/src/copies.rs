@@ -1,0 +1,109 @@
+//! `pario cp` in a history: files of hosts are copied into the partition, and its files to hosts.
+//!
+//! A copy that succeeded is a read of the whole file by a worker of its own, or a file of known content in the partition.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use pario_conformance::torture::history::{Call, CallOutcome, Op, content};
+use pario_runtime::fs;
+use pario_runtime::simulation::process::{self, HostId};
+use pario_runtime::simulation::scheduler;
+
+use crate::managed::Managed;
+use crate::plan::Plan;
+use crate::program::{CommandRun, NAME};
+
+/// The lengths of the files that are copied into the partition.
+const LENGTHS: [u64; 2] = [70_000, 9_000];
+
+/// The workers of copies have numbers that no other worker has.
+const FIRST_WORKER: u32 = 1000;
+
+/// The directory of the files of a host.
+const DIRECTORY: &str = "/work";
+
+/// The content of a file that is copied into the partition.
+fn source(index: usize) -> Vec<u8> {
+    content(0x00c0_ffee_0000 + index as u64, 0, LENGTHS[index])
+}
+
+/// Every host gets the files that are copied into the partition.
+pub fn prepare(plan: &Plan) {
+    for host in (1..=plan.hosts).map(HostId) {
+        let write = || {
+            fs::create_dir_all(DIRECTORY).expect("a directory");
+            for index in 0..LENGTHS.len() {
+                fs::write(format!("{DIRECTORY}/in{index}"), source(index)).expect("a file");
+            }
+        };
+        let process = process::start_process(host, "prepare", write);
+        while process::is_alive(process) {
+            scheduler::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+/// The words of a copy.
+pub fn draw(plan: &Plan, number: usize, random: &mut Rng) -> Vec<String> {
+    let mut words = vec!["cp".to_owned()];
+    let options = ["--resume", "--sync", "--slow"];
+    words.extend(options.iter().filter(|_| random.bool()).map(|option| (*option).to_owned()));
+    if random.bool() {
+        let index = random.usize(0..LENGTHS.len());
+        words.extend([format!("{DIRECTORY}/in{index}"), format!("{NAME}:/copy{index}")]);
+    } else {
+        let file = random.usize(0..plan.files);
+        words.extend([format!("{NAME}:/f{file}"), format!("{DIRECTORY}/out{number}")]);
+    }
+    words
+}
+
+/// Copies that succeeded, as reads of the files of the partition.
+pub fn reads(runs: &[CommandRun]) -> Vec<Call> {
+    let read = |(number, run): (usize, &CommandRun)| {
+        let (Some((end, 0)), Some(bytes)) = (run.end, &run.copied) else { return None };
+        let from = run.words.iter().rev().nth(1)?;
+        let file = from.strip_prefix(&format!("{NAME}:/f"))?.parse().ok()?;
+        Some(Call {
+            worker: FIRST_WORKER + number as u32,
+            slot: 0,
+            op: Op::Read { file, at: 0, len: bytes.len() as u64 },
+            start: run.start,
+            end: Some(end),
+            outcome: Some(CallOutcome::Bytes(bytes.clone())),
+        })
+    };
+    runs.iter().enumerate().filter_map(read).filter(|call| call.outcome.is_some()).collect()
+}
+
+/// Files whose copies into the partition succeeded have their content there.
+pub fn check(managed: &Managed, losses: &[u64]) -> Result<(), String> {
+    for (index, length) in LENGTHS.into_iter().enumerate() {
+        let target = format!("{NAME}:/copy{index}");
+        let is_safe = |run: &CommandRun| {
+            run.words.iter().any(|word| word == "--sync") || losses.iter().all(|loss| *loss < run.start)
+        };
+        let runs = managed.runs();
+        let mut copies = runs.iter().filter(|run| run.words.last() == Some(&target));
+        let Some(first) = copies.clone().find(|run| matches!(run.end, Some((_, 0))) && is_safe(run)) else {
+            continue;
+        };
+        // One that did not end before the first success may have replaced it.
+        let is_over = |run: &CommandRun| run.end.is_some_and(|(end, _)| end < first.start);
+        if !copies.all(|run| is_over(run) || is_safe(run)) {
+            continue;
+        }
+        let run = managed.succeed(&["cp", &target, &format!("{DIRECTORY}/last{index}")])?;
+        let bytes = run.copied.unwrap_or_default();
+        if bytes != source(index) {
+            let differs = bytes.iter().zip(source(index)).position(|(found, expected)| *found != expected);
+            return Err(format!(
+                "pario cp succeeded, but {target} has {} of {} bytes, and differs first at {differs:?}",
+                bytes.len(),
+                length
+            ));
+        }
+    }
+    Ok(())
+}
