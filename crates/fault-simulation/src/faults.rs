@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
-use pario_runtime::simulation::{counts, network, scheduler, stall};
+use pario_runtime::simulation::{counts, file_system, network, scheduler, stall};
 use pario_runtime::thread;
 
 use crate::cluster::Cluster;
+use crate::disk_faults;
 use crate::managed::Managed;
 use crate::plan::{FaultKind, Plan};
 
@@ -21,6 +22,10 @@ pub struct Damage {
     pub killed: Vec<u32>,
     /// When the memory of hosts was lost.
     pub loss: Option<u64>,
+    /// When hosts lost power.
+    pub power_loss: Option<u64>,
+    /// Whether stored bytes may be damaged.
+    pub is_storage_damaged: bool,
 }
 
 /// Injects one fault. Its random numbers are its own: what one fault draws does not change the others.
@@ -50,7 +55,7 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         FaultKind::Kill => {
             process.into_iter().for_each(process::kill);
             let killed = client.filter(|_| of_client).map(|client| client.0);
-            return Damage { killed: killed.into_iter().collect(), loss: None };
+            return Damage { killed: killed.into_iter().collect(), ..Damage::default() };
         }
         FaultKind::Stop => {
             if let Some(process) = process {
@@ -73,7 +78,7 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
             network::set_cut(host, true);
             later(&[5, 500, 6000], random, move || network::set_cut(host, false));
         }
-        FaultKind::HostLost => {
+        FaultKind::HostLost | FaultKind::PowerLost => {
             let host = HostId(random.u32(1..=plan.hosts));
             // What `down` has stored is not lost.
             let is_stored = cluster.managed.as_ref().is_some_and(Managed::is_stored);
@@ -81,14 +86,27 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
             let is_killed = |client: &&ClientProcess| !process::is_alive(client.1);
             let killed = clients.iter().filter(is_killed).map(|client| client.0).collect();
             let loss = (!is_stored).then(scheduler::now);
-            return Damage { killed, loss };
+            if kind == FaultKind::PowerLost {
+                file_system::lose_power(host);
+                return Damage { killed, power_loss: loss, ..Damage::default() };
+            }
+            return Damage { killed, loss, ..Damage::default() };
+        }
+        FaultKind::DiskError
+        | FaultKind::DiskFull
+        | FaultKind::ReadOnly
+        | FaultKind::SyncFails
+        | FaultKind::SlowDisk
+        | FaultKind::DiskLies => {
+            let is_storage_damaged = disk_faults::inject(kind, plan, random);
+            return Damage { is_storage_damaged, ..Damage::default() };
         }
     }
     Damage::default()
 }
 
 /// Does something after a while, of which one of these is the most milliseconds; other faults may happen meanwhile.
-fn later(longest_ms: &[u64], random: &mut Rng, act: impl FnOnce() + Send + 'static) {
+pub fn later(longest_ms: &[u64], random: &mut Rng, act: impl FnOnce() + Send + 'static) {
     let longest = longest_ms[random.usize(0..longest_ms.len())];
     let time = Duration::from_millis(random.u64(1..=longest));
     thread::spawn(move || {

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pario_conformance::torture::contents::{Circumstances, Contents};
-use pario_conformance::torture::history::{Call, Op};
+use pario_conformance::torture::history::{Call, CallOutcome, How, Op};
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::stall::{self, set_stalls};
-use pario_runtime::simulation::{random, scheduler};
+use pario_runtime::simulation::{file_system, random, scheduler};
 
 use crate::client::{Calls, Client};
 use crate::client_names::FIRST_NAMED;
 use crate::cluster::{Cluster, host_of};
 use crate::copies;
+use crate::disk_faults;
 use crate::faults::{self, ClientProcess, Damage};
 use crate::managed::Managed;
 use crate::plan::{Ending, FaultKind, Plan};
@@ -28,6 +29,28 @@ const LONGEST_CALL: Duration = Duration::from_secs(45);
 /// The reason why a history is wrong.
 pub type Violation = String;
 
+/// What happened besides the calls.
+#[derive(Default)]
+struct Events {
+    /// When workers were killed.
+    deaths: BTreeMap<u32, u64>,
+    /// When hosts lost their memory.
+    losses: Vec<u64>,
+    /// When hosts lost power.
+    power_losses: Vec<u64>,
+    /// Whether stored bytes may be damaged: then a read may fail.
+    is_storage_damaged: bool,
+}
+
+impl Events {
+    fn take(&mut self, damage: Damage) {
+        self.deaths.extend(damage.killed.into_iter().map(|worker| (worker, scheduler::now())));
+        self.losses.extend(damage.loss);
+        self.power_losses.extend(damage.power_loss);
+        self.is_storage_damaged |= damage.is_storage_damaged;
+    }
+}
+
 /// Runs a history. The thread of the test driver calls it.
 pub fn run(plan: &Plan) -> Result<u64, Violation> {
     let cluster = Cluster::new(plan);
@@ -37,7 +60,7 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
         copies::prepare(plan);
     }
     let records = Records::default();
-    let (mut deaths, mut losses) = (BTreeMap::new(), Vec::new());
+    let mut events = Events::default();
     let mut next_worker = 1;
     let mut clients: Vec<ClientProcess> = Vec::new();
     for index in 0..plan.clients {
@@ -55,27 +78,29 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
                 false => Damage::default(),
             };
             fault += 1;
-            deaths.extend(damage.killed.into_iter().map(|worker| (worker, scheduler::now())));
-            losses.extend(damage.loss);
+            events.take(damage);
         }
         cluster.tend();
     }
     set_stalls(None);
+    disk_faults::repair(plan);
     cluster.supervise(AFTER_DEATH * 2)?;
     let seen = Records { calls: Calls::default(), ..records.clone() };
     if plan.looks_before_ending {
         look(plan, &cluster, &seen, next_worker)?;
         next_worker += 1;
     }
-    end(plan, &cluster, &mut losses)?;
+    end(plan, &cluster, &mut events)?;
     look(plan, &cluster, &seen, next_worker)?;
     if let Some(managed) = &cluster.managed {
-        managed.finish_history(&losses)?;
+        managed.finish_history(&events.losses)?;
         records.calls.borrow_mut().extend(copies::reads(&managed.runs()));
     }
     lock_calls::judge(&records.locks.borrow())?;
-    name_calls::judge(&records.names.borrow(), AFTER_DEATH.as_nanos() as u64)?;
-    judge(plan, &records.calls.borrow(), &seen.calls.borrow(), &deaths, &losses)
+    if events.power_losses.is_empty() {
+        name_calls::judge(&records.names.borrow(), AFTER_DEATH.as_nanos() as u64)?;
+    }
+    judge(plan, &records.calls.borrow(), &seen.calls.borrow(), &events)
 }
 
 fn start_client(
@@ -99,7 +124,7 @@ fn look(plan: &Plan, cluster: &Cluster, records: &Records, worker: u32) -> Resul
 }
 
 /// Ends the history as the plan says, and brings all servers up again.
-fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Violation> {
+fn end(plan: &Plan, cluster: &Cluster, events: &mut Events) -> Result<(), Violation> {
     scheduler::log(format!("ending: {:?}", plan.ending));
     match plan.ending {
         Ending::Nothing => {}
@@ -117,10 +142,15 @@ fn end(plan: &Plan, cluster: &Cluster, losses: &mut Vec<u64>) -> Result<(), Viol
             }
         }
         Ending::HostsLost => {
+            (1..=plan.hosts).map(HostId).for_each(process::reboot);
+            events.losses.push(scheduler::now());
+        }
+        Ending::PowerLost => {
             for host in (1..=plan.hosts).map(HostId) {
                 process::reboot(host);
+                file_system::lose_power(host);
             }
-            losses.push(scheduler::now());
+            events.power_losses.push(scheduler::now());
         }
     }
     cluster.bring_up()
@@ -159,21 +189,18 @@ fn is_certainly_there<'a>(
 }
 
 /// Compares what was seen with what may be; returns the number of bytes that were compared.
-fn judge(
-    plan: &Plan,
-    calls: &[Call],
-    seen: &[Call],
-    deaths: &BTreeMap<u32, u64>,
-    losses: &[u64],
-) -> Result<u64, Violation> {
-    let over =
-        |worker: u32| deaths.get(&worker).map_or(u64::MAX, |death| death + AFTER_DEATH.as_nanos() as u64);
+fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<u64, Violation> {
+    let over = |worker: u32| {
+        events.deaths.get(&worker).map_or(u64::MAX, |death| death + AFTER_DEATH.as_nanos() as u64)
+    };
     let circumstances = Circumstances { over: &over };
     let longest = LONGEST_CALL.as_nanos() as u64;
     if let Some(call) = calls.iter().find(|call| call.end.is_some_and(|end| end - call.start > longest)) {
         return Err(format!("worker {}: {} took too long", call.worker, call.op));
     }
-    let is_unexpected = |call: &&Call| call.failure().is_some_and(|(kind, _)| kind != "NoSuchFile");
+    let is_damage = |call: &Call| events.is_storage_damaged && matches!(call.op, Op::Read { .. });
+    let is_unexpected =
+        |call: &&Call| call.failure().is_some_and(|(kind, _)| kind != "NoSuchFile" && !is_damage(call));
     if let Some(call) = seen.iter().find(is_unexpected) {
         return Err(format!("all servers run, but {}: {:?}", call.op, call.failure()));
     }
@@ -188,16 +215,25 @@ fn judge(
     }));
     for file in files {
         let mut contents = Contents::default();
+        contents.take_power_losses(&events.power_losses);
+        if events.is_storage_damaged {
+            // After a restart of the host, what the storage has dropped is the same as what a loss of power takes.
+            contents.take_power_losses(&events.losses);
+        }
         contents.take(file, calls, &circumstances);
         let mut reads: Vec<&Call> = calls.iter().chain(seen).collect();
         reads.sort_by_key(|call| call.end);
         for call in reads {
+            if let Some(absence) = absence(call, file) {
+                let wrong = |why| format!("worker {}: {} found no such file: {why}", call.worker, call.op);
+                contents.judge(&absence, &events.losses).map_err(wrong)?;
+            }
             let is_read = matches!(call.op, Op::Read { file: of, .. } | Op::Len { file: of } if of == file);
             if is_read
                 && (file < FIRST_NAMED || is_certainly_there(plan, file, call, calls.iter().chain(seen)))
             {
                 let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
-                compared += contents.judge(call, losses).map_err(wrong)?;
+                compared += contents.judge(call, &events.losses).map_err(wrong)?;
                 // Replicas that a failed write left divergent are repaired by the next open only.
                 if !plan.placed {
                     contents.observe(call);
@@ -206,4 +242,12 @@ fn judge(
         }
     }
     Ok(compared)
+}
+
+/// A file that is not there has no bytes.
+fn absence(call: &Call, number: usize) -> Option<Call> {
+    let is_missing = call.failure().is_some_and(|(kind, _)| kind == "NoSuchFile");
+    let is_open = matches!(call.op, Op::Open { file, how: How::Read } if file == number);
+    let outcome = Some(CallOutcome::Size(0));
+    (is_open && is_missing).then(|| Call { op: Op::Len { file: number }, outcome, ..call.clone() })
 }

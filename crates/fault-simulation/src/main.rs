@@ -23,6 +23,8 @@ mod cluster;
 #[cfg(pario_simulation)]
 mod copies;
 #[cfg(pario_simulation)]
+mod disk_faults;
+#[cfg(pario_simulation)]
 mod faults;
 #[cfg(pario_simulation)]
 mod history;

@@ -30,6 +30,20 @@ pub enum FaultKind {
     Cut,
     /// A host stops and starts again: its memory is lost, its storage stays.
     HostLost,
+    /// A host loses power: its memory, and any part of what was not synced.
+    PowerLost,
+    /// Some operations of a disk fail with EIO.
+    DiskError,
+    /// A disk is full for a while.
+    DiskFull,
+    /// A disk refuses all changes for a while.
+    ReadOnly,
+    /// A sync fails, and data that it could not write is dropped.
+    SyncFails,
+    /// A disk is slow for a while.
+    SlowDisk,
+    /// A disk loses, tears or misdirects a write, or a stored byte changes.
+    DiskLies,
     /// `pario up` runs.
     Up,
     /// `pario down` runs.
@@ -55,7 +69,7 @@ impl FaultKind {
 }
 
 /// All kinds, with the names that the command line has for them.
-pub const KINDS: [(FaultKind, &str); 10] = [
+pub const KINDS: &[(FaultKind, &str)] = &[
     (FaultKind::Kill, "kill"),
     (FaultKind::Stop, "stop"),
     (FaultKind::Terminate, "term"),
@@ -66,6 +80,13 @@ pub const KINDS: [(FaultKind, &str); 10] = [
     (FaultKind::Down, "down"),
     (FaultKind::Check, "check"),
     (FaultKind::Copy, "cp"),
+    (FaultKind::PowerLost, "power"),
+    (FaultKind::DiskError, "eio"),
+    (FaultKind::DiskFull, "full"),
+    (FaultKind::ReadOnly, "rofs"),
+    (FaultKind::SyncFails, "fsync"),
+    (FaultKind::SlowDisk, "slow"),
+    (FaultKind::DiskLies, "lies"),
 ];
 
 /// The event between the end of all clients and the last read of all files.
@@ -76,6 +97,8 @@ pub enum Ending {
     Down,
     /// All hosts lose their memory.
     HostsLost,
+    /// All hosts lose power.
+    PowerLost,
 }
 
 /// The shape of a history. The seed determines it before the history starts.
@@ -141,13 +164,32 @@ pub struct Plan {
     pub switch_one_in: u32,
 }
 
+impl FaultKind {
+    /// Whether it concerns storage.
+    pub fn is_of_disk(self) -> bool {
+        use FaultKind::{DiskError, DiskFull, DiskLies, PowerLost, ReadOnly, SlowDisk, SyncFails};
+        matches!(self, PowerLost | DiskError | DiskFull | ReadOnly | SyncFails | SlowDisk | DiskLies)
+    }
+}
+
 impl Plan {
     pub fn new(seed: u64, allowed: &[FaultKind]) -> Plan {
         let mut random = random::stream(seed, "plan", 0);
         let managed = random.bool();
+        let mut disks = random::stream(seed, "plan of disk faults", 0);
+        let (of_disk, others): (Vec<FaultKind>, Vec<FaultKind>) =
+            allowed.iter().copied().partition(|kind| kind.is_of_disk());
         let is_possible = |kind: &&FaultKind| managed || !kind.is_command();
-        let faults: Vec<_> =
-            allowed.iter().filter(|_| random.bool()).filter(is_possible).map(|kind| (*kind, 1)).collect();
+        let mut faults: Vec<_> =
+            others.iter().filter(|_| random.bool()).filter(is_possible).map(|kind| (*kind, 1)).collect();
+        // Half of all histories have disks that work. Lies weaken the judgement, so they are rarer.
+        if !managed && (of_disk.len() == allowed.len() || disks.bool()) {
+            let is_chosen = |kind: &&FaultKind| {
+                let one_in = if matches!(kind, FaultKind::DiskLies | FaultKind::SyncFails) { 5 } else { 3 };
+                disks.u32(0..one_in) == 0
+            };
+            faults.extend(of_disk.iter().filter(is_chosen).map(|kind| (*kind, 1)));
+        }
         let servers = [1, 1, 2, 2, 3, 3, 4, 5][random.usize(0..8)];
         let mut programs = random::stream(seed, "plan of programs", 0);
         let mut stalls = random::stream(seed, "plan of stalls", 0);
@@ -171,6 +213,7 @@ impl Plan {
                 (false, _) => random.u32(1..6),
             },
             ending: match random.u32(0..4) {
+                0 if allowed.contains(&FaultKind::PowerLost) && !managed && disks.bool() => Ending::PowerLost,
                 0 => Ending::HostsLost,
                 1 | 2 => Ending::Down,
                 _ => Ending::Nothing,

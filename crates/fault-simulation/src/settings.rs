@@ -134,7 +134,8 @@ fn set_ending(plan: &mut Plan, value: u64) {
     plan.ending = match value {
         0 => Ending::Nothing,
         1 => Ending::Down,
-        _ => Ending::HostsLost,
+        2 => Ending::HostsLost,
+        _ => Ending::PowerLost,
     };
 }
 

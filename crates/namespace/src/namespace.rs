@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path as DiskPath;
 
 use pario_layout::Striping;
+use pario_runtime::fs;
 use pario_types::{ClientId, FileId, PartitionId, RequestId, Stamp};
 
 use crate::ROOT;
@@ -138,8 +139,13 @@ impl Namespace {
         config: NamespaceConfig,
         now: Stamp,
     ) -> Result<(Namespace, RecoveryReport), Error> {
-        let made = pario_runtime::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::io(Action::Create, dir, &error))?;
+        // Its name survives a loss of power, even if a predecessor was killed right after it created the directory.
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            let synced = fs::File::open(parent).and_then(|parent| parent.sync_all());
+            synced.map_err(|error| Error::io(Action::Sync, parent, &error))?;
+        }
         let directory = DiskDirectory::open(dir).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { dir: dir.into() },
             _ => Error::io(Action::Lock, dir, &error),

@@ -41,6 +41,7 @@ impl StorageModel {
 
     /// Writes once at an offset; returns the number of bytes written.
     pub fn write(&mut self, inode: InodeNumber, bytes: &[u8], at: u64) -> io::Result<usize> {
+        self.writable()?;
         // False success concerns whole blocks: a lost change of a few bytes could not be detected.
         let block = bytes.len() as u64 >= PAGE;
         let fault = self.change(|fault| match fault {

@@ -125,9 +125,6 @@ impl StorageModel {
         fits: impl Fn(InjectedFault) -> bool,
     ) -> io::Result<Option<InjectedFault>> {
         self.alive()?;
-        if self.is_read_only {
-            return fail(libc::EROFS);
-        }
         self.changes += 1;
         let due = |(at, fault): &(u64, InjectedFault)| *at < self.changes && fits(*fault);
         let found = self.planned.iter().position(due);
@@ -136,8 +133,19 @@ impl StorageModel {
         Ok(fault)
     }
 
-    /// The same for an operation that is done completely or fails.
+    /// Fails if the medium is read-only.
+    pub(crate) fn writable(&self) -> io::Result<()> {
+        if self.is_read_only { fail(libc::EROFS) } else { Ok(()) }
+    }
+
+    /// Counts an operation that is done completely or fails.
     pub(crate) fn step(&mut self) -> io::Result<()> {
+        self.writable()?;
+        self.step_of_sync()
+    }
+
+    /// The same for a sync of names, which a read-only medium allows.
+    pub(crate) fn step_of_sync(&mut self) -> io::Result<()> {
         match self.change(|fault| matches!(fault, InjectedFault::Kill | InjectedFault::Fail(_)))? {
             Some(InjectedFault::Fail(errno)) => fail(errno),
             Some(_) if self.below(2) == 0 => fail(libc::EIO),

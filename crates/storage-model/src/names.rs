@@ -99,7 +99,7 @@ impl StorageModel {
 
     /// Makes the present names in a directory survive a loss of power.
     pub fn sync_directory(&mut self, path: &Path) -> io::Result<()> {
-        self.step()?;
+        self.step_of_sync()?;
         self.sync_names(|directory| directory == path);
         Ok(())
     }

@@ -87,6 +87,7 @@ impl StoreDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => directory.create(format)?,
             Err(error) => return Err(Error::io(StoreAction::Read, &path, error)),
         }
+        directory.sync_own_names()?;
         directory.rebuild_manifest_if_requested()?;
         Ok(directory)
     }
@@ -268,8 +269,21 @@ impl StoreDirectory {
             file.sync()?;
             self.medium.rename(&temporary, &path)
         };
-        write().map_err(|error| Error::io(StoreAction::Create, &path, error))?;
-        self.sync_directory(&self.root)
+        write().map_err(|error| Error::io(StoreAction::Create, &path, error))
+    }
+
+    /// Brings the names in the directory, and its own name, to the medium: a predecessor may have been killed before it did, and nothing
+    /// in a directory whose name is lost can be found.
+    fn sync_own_names(&self) -> Result<()> {
+        let parent = self.root.parent().filter(|parent| !parent.as_os_str().is_empty());
+        for path in [Some(self.root.as_path()), parent].into_iter().flatten() {
+            match self.sync_directory(path) {
+                // The medium is read-only, or the directory belongs to somebody else, who created this one.
+                Err(error) if matches!(error.errno(), libc::EROFS | libc::EACCES | libc::EPERM) => {}
+                done => done?,
+            }
+        }
+        Ok(())
     }
 
     fn read_whole(&self, path: &Path) -> io::Result<Vec<u8>> {

@@ -15,6 +15,7 @@
 use std::ops::Range;
 
 use super::history::{Call, CallOutcome, How, Nanos, Op, content, pattern};
+use super::power_safety::{self, PowerSafety};
 
 /// A file's content at some time, and what was done to it since.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Contents {
     base: Vec<u8>,
     since: Nanos,
     events: Vec<Event>,
+    /// When hosts lost power: their memory and any part of their unsynced storage.
+    power_losses: Vec<Nanos>,
 }
 
 /// A change of a file.
@@ -37,6 +40,7 @@ struct Event {
     sized: Nanos,
     /// From then on the loss of a host does not lose it.
     durable: Nanos,
+    power: PowerSafety,
     /// Whether its worker may be the only one that has it.
     kept: bool,
     /// Reads that showed it.
@@ -87,18 +91,24 @@ impl Change {
 
 impl Event {
     /// Whether it has happened for a read at this time.
-    fn is_definite(&self, read: Range<Nanos>, losses: &[Nanos]) -> bool {
+    fn is_definite(&self, read: &Read<'_>) -> bool {
         // Also a loss in the middle of the call or of the read.
-        let lost = |loss: &Nanos| self.start < *loss && *loss < read.end && self.durable > *loss;
-        self.succeeded && self.end < read.start && !losses.iter().any(lost)
+        self.succeeded && self.end < read.start && self.is_kept(self.start, read)
+    }
+
+    /// Whether no loss between some time and a read can have taken it.
+    fn is_kept(&self, since: Nanos, read: &Read<'_>) -> bool {
+        let meanwhile = |loss: Nanos| since < loss && loss < read.end;
+        let lost = |loss: &Nanos| meanwhile(*loss) && self.durable > *loss;
+        let lost_with_power = |loss: &Nanos| meanwhile(*loss) && !self.power.survives(*loss);
+        !read.losses.iter().any(lost) && !read.contents.power_losses.iter().any(lost_with_power)
     }
 
     /// Whether a read that was over showed these bytes of it, and nothing can have lost them since.
-    fn was_seen(&self, bytes: &Range<u64>, read: Range<Nanos>, losses: &[Nanos]) -> bool {
+    fn was_seen(&self, bytes: &Range<u64>, read: &Read<'_>) -> bool {
         let shows = |seen: &Sighting| {
-            let lost = |loss: &Nanos| seen.time.start < *loss && *loss < read.end && self.durable > *loss;
             let covers = seen.bytes.start <= bytes.start && bytes.end <= seen.bytes.end;
-            covers && seen.time.end < read.start && !losses.iter().any(lost)
+            covers && seen.time.end < read.start && self.is_kept(seen.time.start, read)
         };
         self.seen.iter().any(shows)
     }
@@ -179,16 +189,33 @@ impl Contents {
             let saves = |saver: &&&Call| {
                 let own = saver.worker == call.worker && saver.start < handle_end;
                 let saves = own || matches!(saver.op, Op::Sync { .. });
-                saves && saver.succeeded() && (saver.start > end || saver.end == Some(end))
+                // The sync of another worker does not cover what this one keeps.
+                let done = if own { end } else { sized };
+                saves && saver.succeeded() && (saver.start > done || saver.end == Some(done))
             };
             let durable =
                 savers.iter().filter(saves).filter_map(|saver| saver.end).min().unwrap_or(Nanos::MAX);
             // A worker that survives a loss learns of it by its next sync or close: if that succeeds, nothing was lost.
             let own = savers.iter().filter(|saver| saver.worker == call.worker && saver.start >= end);
-            let saved = own.min_by_key(|saver| saver.start).is_some_and(|saver| saver.succeeded());
+            let next = own.min_by_key(|saver| saver.start);
+            let saved = next.is_some_and(|saver| saver.succeeded());
+            let syncs = savers.iter().filter(saves).filter(|saver| matches!(saver.op, Op::Sync { .. }));
+            let power = PowerSafety::new(syncs.filter_map(|saver| saver.end).min(), next.copied());
+            succeeded &= saved || !power_safety::has_old_handle(call, number, calls, &self.power_losses);
             let durable = if saved { durable.min(call.start) } else { durable };
             let (worker, start, seen) = (call.worker, call.start, Vec::new());
-            self.events.push(Event { change, worker, start, end, succeeded, sized, durable, kept, seen });
+            self.events.push(Event {
+                change,
+                worker,
+                start,
+                end,
+                succeeded,
+                sized,
+                durable,
+                power,
+                kept,
+                seen,
+            });
         }
     }
 
@@ -242,9 +269,14 @@ impl Contents {
         }
     }
 
+    /// Takes in that hosts lost power at these times, before what workers did.
+    pub fn take_power_losses(&mut self, times: &[Nanos]) {
+        self.power_losses.extend(times);
+    }
+
     /// Begins anew with what was read.
     pub fn rebase(&mut self, content: Vec<u8>, at: Nanos) {
-        *self = Contents { base: content, since: at, events: Vec::new() };
+        *self = Contents { base: content, since: at, ..Contents::default() };
     }
 }
 
@@ -258,7 +290,7 @@ struct Read<'a> {
 
 impl Read<'_> {
     fn is_definite(&self, event: &Event) -> bool {
-        event.is_definite(self.start..self.end, self.losses)
+        event.is_definite(self)
     }
 
     /// Those that may have happened.
@@ -339,9 +371,7 @@ impl Read<'_> {
 
     /// The same for bytes of which all events concern all.
     fn segment(&self, segment: Range<u64>, events: &[&Event], bytes: &[u8]) -> Result<(), String> {
-        let is_certain = |event: &&&Event| {
-            self.is_definite(event) || event.was_seen(&segment, self.start..self.end, self.losses)
-        };
+        let is_certain = |event: &&&Event| self.is_definite(event) || event.was_seen(&segment, self);
         let last = events.iter().filter(is_certain).map(|event| event.start).max().unwrap_or(0);
         let allowed: Vec<&Event> = events.iter().copied().filter(|event| event.end >= last).collect();
         let base = self.contents.since >= last;

@@ -14,6 +14,7 @@ mod fault;
 #[allow(missing_docs, reason = "calls and their arguments, named as in the crate `pario`")]
 pub mod history;
 mod names;
+mod power_safety;
 mod session;
 mod strike;
 mod tally;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_storage_model::{InjectedFault, InodeNumber, NodeKind, StorageModel, UNLIMITED};
+pub use pario_storage_model::InjectedFault;
+use pario_storage_model::{InodeNumber, NodeKind, StorageModel, UNLIMITED};
 
 use super::process::{HostId, SimulatedPid};
 use super::random;
@@ -70,7 +71,7 @@ impl Device {
 impl HostFiles {
     fn new(host: HostId, boot: u64, seed: u64) -> HostFiles {
         HostFiles {
-            disk: StorageModel::with_directories(seed, ["/", "/tmp"]),
+            disk: StorageModel::with_directories(seed, ["/", "/tmp", "/disk"]),
             memory: new_memory(host, boot),
             segments: BTreeMap::new(),
             delay: Duration::ZERO,
@@ -117,6 +118,7 @@ impl Scheduler {
     pub fn forget_memory(&mut self, host: HostId) {
         let memory = new_memory(host, self.boots_of(host));
         let files = self.files_of(host);
+        files.disk.evict();
         files.memory = memory;
         files.segments.clear();
         files.delay = Duration::ZERO;
@@ -172,6 +174,11 @@ pub fn set_delay(host: HostId, longest: Duration) {
 /// Inverts bits of a byte that is stored.
 pub fn rot(host: HostId, path: &Path, at: u64, bits: u8) -> bool {
     with_disk(host, |disk| disk.rot(path, at, bits))
+}
+
+/// Memory of a host is short: it drops what a failed sync could not write.
+pub fn evict(host: HostId) {
+    with_disk(host, StorageModel::evict);
 }
 
 /// All files on a disk, with their lengths.

@@ -463,7 +463,7 @@ pub fn wait(number: SocketNumber, read: bool, write: bool, deadline: u64) -> (bo
         let now = scheduler::now();
         let (readable, writable, _, next) = use_network(|network, _| network.readiness(number, now));
         if read && readable || write && writable || now >= deadline {
-            return (readable, writable);
+            return (read && readable, write && writable);
         }
         let waiter = scheduler::waiter();
         use_network(|network, _| {
