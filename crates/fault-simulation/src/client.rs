@@ -87,7 +87,9 @@ impl Client {
     }
 
     fn connect(&mut self, deadline: Duration) -> Option<Partition> {
-        let options = Options { deadline, flush_deadline: FLUSH_DEADLINE, ..Options::default() };
+        // Some clients use TCP also to servers of their host.
+        let far = self.plan.hosts > 1 && self.worker.is_multiple_of(2);
+        let options = Options { deadline, flush_deadline: FLUSH_DEADLINE, far, ..Options::default() };
         for _ in 0..20 {
             let (mut partition, resolver) = (None, self.resolver.clone());
             self.call(Op::Connect, || match Partition::connect(move || resolver(), options) {

@@ -59,6 +59,7 @@ impl Client {
         }
         let shared: Vec<usize> = self.files.range(..FIRST_NAMED).map(|(number, _)| *number).collect();
         match (self.random.choice(kinds), self.random.choice(shared)) {
+            (Some(0), Some(number)) if self.random.u32(0..5) == 0 => self.stat(partition, number),
             (Some(0), _) => self.use_names(partition),
             (Some(1), Some(number)) => self.hold_lock(number),
             (Some(2), Some(number)) => self.use_view(number),
@@ -160,6 +161,14 @@ impl Client {
         }
     }
 
+    /// Asks for the size of a shared file by its name.
+    fn stat(&mut self, partition: &Partition, number: usize) {
+        self.call(Op::Len { file: number }, || {
+            let found = partition.metadata(&format!("/f{number}"));
+            found.map_or_else(|error| failed(&error), |metadata| CallOutcome::Size(metadata.len()))
+        });
+    }
+
     /// Locks bytes of a file for a while.
     pub fn hold_lock(&mut self, number: usize) {
         let Some(open) = self.files.get(&number).cloned() else { return };
@@ -178,7 +187,10 @@ impl Client {
         ));
         let Ok(Some(lock)) = lock else { return };
         match self.random.u32(0..3) {
-            0 => scheduler::sleep(Duration::from_micros(self.random.u64(0..30_000))),
+            0 => {
+                let longest = [3000, 300_000][self.random.usize(0..2)];
+                scheduler::sleep(Duration::from_micros(self.random.u64(0..longest)));
+            }
             1 => self.write(number),
             _ => self.read(number, start, 4000),
         }
@@ -230,9 +242,10 @@ impl Client {
         let Some(open) = self.files.get(&number).cloned().filter(|open| open.cached.is_none()) else {
             return;
         };
-        let (piece, stride) = (self.random.u64(1..40), self.random.u64(50..400));
-        let start = self.random.u64(0..self.plan.limit);
-        let count = self.random.u64(2..60).min((self.plan.limit - start) / stride);
+        let (piece, stride) = (self.random.u64(1..20), self.random.u64(25..100));
+        let start = self.random.u64(0..self.plan.limit / 4);
+        // So many pieces that the client may send the name of the view instead of them.
+        let count = self.random.u64(66..90).min((self.plan.limit - start) / stride);
         if count == 0 {
             return;
         }

@@ -86,7 +86,7 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     disk_faults::repair(plan);
     cluster.supervise(AFTER_DEATH * 2)?;
     let seen = Records { calls: Calls::default(), ..records.clone() };
-    if plan.looks_before_ending {
+    for _ in 0..plan.looks_before_ending {
         look(plan, &cluster, &seen, next_worker)?;
         next_worker += 1;
     }
@@ -170,6 +170,20 @@ fn wait_for(cluster: &Cluster, process: SimulatedPid) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Whether no process stands still or is cut off for long: processes only end and start.
+fn is_calm(plan: &Plan) -> bool {
+    let is_end = |kind: &FaultKind| matches!(kind, FaultKind::Kill | FaultKind::Terminate);
+    plan.stall_one_site_in == 0 && !plan.managed && plan.faults.iter().all(|(kind, _)| is_end(kind))
+}
+
+/// Finds a call that failed because its process did not give up leases in time, although it could.
+fn find_lost_lease(plan: &Plan, calls: &[Call]) -> Option<Violation> {
+    let is_lost =
+        |call: &&Call| call.failure().is_some_and(|(_, text)| text.contains("did not store in time"));
+    let call = calls.iter().find(is_lost).filter(|_| is_calm(plan))?;
+    Some(format!("no process stood still, but {}: {:?}", call.op, call.failure()))
+}
+
 /// Whether a file that was opened by name must have been there when it was read. A client that the metadata server takes for gone loses
 /// files without a name. It is told when it closes them.
 fn is_certainly_there<'a>(
@@ -178,14 +192,11 @@ fn is_certainly_there<'a>(
     read: &Call,
     mut calls: impl Iterator<Item = &'a Call>,
 ) -> bool {
-    let is_calm = plan.stall_one_site_in == 0
-        && !plan.managed
-        && plan.faults.iter().all(|(kind, _)| matches!(kind, FaultKind::Kill | FaultKind::Terminate));
     let closes = |call: &Call| {
         let is_own = call.worker == read.worker && call.start >= read.start;
         is_own && matches!(call.op, Op::Close { file: of } if of == file) && call.succeeded()
     };
-    is_calm || calls.any(closes)
+    is_calm(plan) || calls.any(closes)
 }
 
 /// Compares what was seen with what may be; returns the number of bytes that were compared.
@@ -206,6 +217,9 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
     }
     if seen.last().is_none_or(|call| call.end.is_none()) {
         return Err("the reader did not finish".into());
+    }
+    if let Some(violation) = find_lost_lease(plan, calls) {
+        return Err(violation);
     }
     let mut compared = 0;
     let mut files: BTreeSet<usize> = (0..plan.files).collect();
@@ -235,7 +249,7 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
                 let wrong = |why| format!("worker {}: {}: {why}", call.worker, call.op);
                 compared += contents.judge(call, &events.losses).map_err(wrong)?;
                 // Replicas that a failed write left divergent are repaired by the next open only.
-                if !plan.placed {
+                if !plan.placed || seen.iter().any(|look| look.worker == call.worker) {
                     contents.observe(call);
                 }
             }

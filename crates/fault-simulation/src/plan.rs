@@ -152,8 +152,10 @@ pub struct Plan {
     pub placed: bool,
     /// Whether threads pause only in the code of the servers' caches.
     pub stall_in_cache: bool,
-    /// Whether everything is also read before the ending.
-    pub looks_before_ending: bool,
+    /// Which threads pause: 0 all, 1 those of clients, 2 those of servers.
+    pub stall_of: u32,
+    /// How often everything is also read before the ending.
+    pub looks_before_ending: u32,
     /// Long pauses of single threads: at one of so many lines of code, 0 for none.
     pub stall_one_site_in: u64,
     /// At such a line a thread pauses once in so many times.
@@ -203,10 +205,10 @@ impl Plan {
             slots: [16, 16, 24][random.usize(0..3)],
             workers: random.usize(1..=2),
             files: random.usize(1..=2),
-            limit: [9000, 40_000, 150_000][random.usize(0..3)],
+            limit: [9000, 9000, 40_000, 150_000][random.usize(0..4)],
             clients: random.usize(1..=MOST_CLIENTS),
             calls: random.u32(5..40),
-            tier1: random.u32(0..4) == 0,
+            tier1: random.u32(0..3) == 0,
             fault_count: match (faults.is_empty(), random.u32(0..4)) {
                 (true, _) => 0,
                 (false, 0) => random.u32(10..40),
@@ -223,7 +225,7 @@ impl Plan {
             skipped_calls: [0; MOST_CLIENTS],
             fault_interval: Duration::from_micros(random.u64(200..20_000)),
             switch_one_in: [2, 5, 20, 100][random.usize(0..4)],
-            is_one_team: programs.bool(),
+            is_one_team: programs.u32(0..4) == 0,
             truncates: programs.u32(0..4) == 0,
             names: programs.u32(0..3) == 0,
             locks: programs.u32(0..4) == 0,
@@ -232,7 +234,8 @@ impl Plan {
             prefetches: programs.u32(0..4) == 0,
             placed: programs.u32(0..5) == 0,
             stall_in_cache: stalls.bool(),
-            looks_before_ending: random::stream(seed, "plan of looks", 0).bool(),
+            stall_of: stalls.u32(0..3),
+            looks_before_ending: random::stream(seed, "plan of looks", 0).u32(0..3),
             stall_one_site_in: pick(&mut stalls, &[0, 0, 1, 3, 10, 30]),
             stall_one_in: pick(&mut stalls, &[2, 10, 50, 200]),
             faults_at_stalls: stalls.bool(),
@@ -262,6 +265,7 @@ impl Plan {
             most: MOST_STALLED,
             only_long: self.faults_at_stalls,
             within: if self.stall_in_cache { "cache/src" } else { "" },
+            of: ["", "client", "server"][self.stall_of as usize % 3],
         })
     }
 

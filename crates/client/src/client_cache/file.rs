@@ -150,9 +150,6 @@ impl TierFile {
 
     /// Drops the bytes beyond a size, also if they were never staged. The caller sets the size at the servers.
     pub fn cut(&self, size: u64) {
-        if pario_runtime::is_planted("cut-leaves-cached-bytes") {
-            return;
-        }
         let mut state = self.shared.lock();
         let beyond: Vec<u64> = loop {
             let file = state.file(self.key);

@@ -457,6 +457,10 @@ impl Scheduler {
         self.tasks[self.current().0].process
     }
 
+    pub fn process_name(&self, process: SimulatedPid) -> &str {
+        &self.processes[process.0 as usize - 1].name
+    }
+
     fn task_name(&self, task: TaskId) -> String {
         let task = &self.tasks[task.0];
         let process = &self.processes[task.process.0 as usize - 1];

@@ -26,7 +26,12 @@ pub struct StallOptions {
     pub only_long: bool,
     /// The paths of all chosen sites contain this.
     pub within: &'static str,
+    /// The names of all processes whose threads pause begin with this.
+    pub of: &'static str,
 }
+
+/// Most pauses at one site, so that frequent sites leave some for the others.
+const MOST_AT_A_SITE: u32 = 3;
 
 #[derive(Default)]
 pub(crate) struct Stalls {
@@ -36,8 +41,8 @@ pub(crate) struct Stalls {
     /// When the last pause ends, and the process of the thread that pauses.
     until: u64,
     paused: Option<SimulatedPid>,
-    /// Whether a site is chosen, by its address, so that its name is hashed once. Nothing depends on the order.
-    sites: BTreeMap<usize, bool>,
+    /// How many pauses a site has left, by its address, so that its name is hashed once. Nothing depends on the order.
+    sites: BTreeMap<usize, u32>,
 }
 
 /// Threads pause from now on, or not any more.
@@ -62,10 +67,12 @@ pub(super) fn pause_at(site: &'static Location<'static>) {
         return;
     }
     let time = with(|scheduler| {
-        let time = scheduler.stalls.choose(site)?;
-        if scheduler.owner() == TEST_DRIVER {
+        let owner = scheduler.owner();
+        let of = scheduler.stalls.options.as_ref()?.of;
+        if owner == TEST_DRIVER || !scheduler.process_name(owner).starts_with(of) {
             return None;
         }
+        let time = scheduler.stalls.choose(site)?;
         let until = scheduler.time() + scheduler::nanos(time);
         if until >= scheduler.stalls.until {
             (scheduler.stalls.until, scheduler.stalls.paused) = (until, Some(scheduler.owner()));
@@ -87,14 +94,15 @@ impl Stalls {
             is_within && hash(site, self.seed).is_multiple_of(options.one_site_in.max(1))
         };
         let address = std::ptr::from_ref(site).addr();
-        let is_chosen = *self.sites.entry(address).or_insert_with(is_chosen);
-        if !is_chosen || options.random.u32(0..options.one_in.max(1)) != 0 {
+        let left = self.sites.entry(address).or_insert_with(|| if is_chosen() { MOST_AT_A_SITE } else { 0 });
+        if *left == 0 || options.random.u32(0..options.one_in.max(1)) != 0 {
             return None;
         }
         let shortest = if options.only_long { 3 } else { 0 };
         let longest = [20, 500, 10_000, 300_000, 4_000_000][options.random.usize(shortest..5)];
         let time = Duration::from_micros(options.random.u64(1..=longest));
         options.most = options.most.checked_sub(time)?;
+        *left -= 1;
         Some(time)
     }
 }
