@@ -10,6 +10,9 @@ use pario_wire::{Envelope, Reply, Request};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How long a server that has stored everything may take to end.
+const END: Duration = Duration::from_secs(15);
+
 /// The addresses of a server: its socket only on its own host.
 pub(crate) fn addresses(running: &Running) -> Vec<Address> {
     let unix = host::is_here(&running.host).then(|| Address::Unix(PathBuf::from(&running.unix)));
@@ -53,14 +56,17 @@ pub fn shut_down(
     secret: &Secret,
     deadline: Instant,
 ) -> Result<(), ShutdownFailure> {
-    match ask(entry, server, running, secret, &Request::Shutdown, deadline) {
-        Ok(Reply::Done) => {
-            await_end(running, deadline);
-            Ok(())
+    loop {
+        match ask(entry, server, running, secret, &Request::Shutdown, deadline) {
+            Ok(Reply::Done) if has_ended(running, deadline.min(Instant::now() + END)) => return Ok(()),
+            Ok(Reply::Done) if pario_runtime::is_planted("down-ignores-successor") => return Ok(()),
+            // It died before it had ended in order, and its supervisor has started another.
+            Ok(Reply::Done) if Instant::now() < deadline => {}
+            Ok(Reply::Done) => return Err(ShutdownFailure::Silent("it does not end".to_owned())),
+            Ok(Reply::Failed(failure)) => return Err(ShutdownFailure::Refused(failure.text)),
+            Ok(other) => return Err(ShutdownFailure::Silent(format!("it answered {}", other.name()))),
+            Err(why) => return Err(ShutdownFailure::Silent(why)),
         }
-        Ok(Reply::Failed(failure)) => Err(ShutdownFailure::Refused(failure.text)),
-        Ok(other) => Err(ShutdownFailure::Silent(format!("it answered {}", other.name()))),
-        Err(why) => Err(ShutdownFailure::Silent(why)),
     }
 }
 
@@ -127,13 +133,17 @@ pub fn call(
     connection.call(envelope, request, &[], &mut [], deadline).map_err(|e| e.to_string())
 }
 
-/// Waits until a server that has answered removes its run directory and ends.
-fn await_end(running: &Running, deadline: Instant) {
+/// Waits until a server that has answered removes its run directory and ends; `false` if it does not.
+fn has_ended(running: &Running, deadline: Instant) -> bool {
     let directory = Path::new(&running.unix).parent().filter(|_| host::is_here(&running.host));
     let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), is_existing);
-    while is_there() && Instant::now() < deadline {
+    while is_there() {
+        if Instant::now() >= deadline {
+            return false;
+        }
         pario_runtime::thread::sleep(Duration::from_millis(2));
     }
+    true
 }
 
 fn is_existing(path: &Path) -> bool {

@@ -12,6 +12,7 @@ use crate::reach::{self, ShutdownFailure};
 use crate::settings::LaunchSettings;
 use crate::{host, serve};
 use pario_registry::{Entry, Registry, Running, Secret};
+use pario_runtime::is_planted;
 use pario_runtime::time::Instant;
 use pario_types::{ServerId, Stamp};
 use std::collections::BTreeMap;
@@ -162,6 +163,11 @@ impl Starter<'_> {
             let ready = Running { host: one.host.clone(), pid, unix, tcp, started: Stamp::now() };
             one.running = Some(ready.clone());
             running.insert(one.server, ready);
+        }
+        let unregistered = is_planted("served-before-registered").then(|| running.clone());
+        if let Some(running) = unregistered {
+            let peers = line(&PeerAddresses { peers: running.into_values().collect() });
+            starting.iter_mut().for_each(|one| one.started.send(peers.clone()));
         }
         let entry = self.registry.update(entry.name(), |entry| {
             // They adopt the pools of their predecessors.

@@ -179,7 +179,11 @@ impl Registry {
         if !is_name(name) {
             return Err(Error::NoPartition(name.to_owned()));
         }
-        let lock = Lock::take(&self.dir.join("locks").join(name), &format!("partition {name}"), deadline)?;
+        let file = match pario_runtime::is_planted("partition-lock-dropped") {
+            true => format!("{name}.{}", pario_runtime::process::id()),
+            false => name.to_owned(),
+        };
+        let lock = Lock::take(&self.dir.join("locks").join(file), &format!("partition {name}"), deadline)?;
         Ok(PartitionLock { name: name.to_owned(), lock })
     }
 

@@ -40,6 +40,16 @@ pub const BUGS: &[(&str, &str)] = &[
     ("divergence-not-repaired", "an open does not repair divergent replicas"),
     ("wrong-view", "a server uses another view than the one that a request names"),
     ("loss-not-noticed", "a client does not notice that a server lost its pool"),
+    ("down-forgets-pool", "`down` leaves the pool of a killed server as it is"),
+    ("down-trusts-silence", "`down` takes a server that does not answer for one that has ended"),
+    ("down-ignores-successor", "`down` does not notice that a supervisor has started another server"),
+    ("registry-written-in-place", "the registry is written in place instead of being replaced"),
+    ("partition-lock-dropped", "`up` and `down` do not exclude each other"),
+    ("late-server-removes-successor", "a server that ends late removes the run directory of its successor"),
+    ("served-before-registered", "servers are told to serve before the registry has them"),
+    ("copy-resumes-after-gap", "a resumed copy leaves out what was not copied before the last byte"),
+    ("copy-ignores-close", "a copy counts although the file could not be stored"),
+    ("check-lists-names-first", "`check --repair` takes the parts of new files for orphans"),
 ];
 
 /// Switches a bug on, once per program.
