@@ -224,7 +224,9 @@ impl Client {
                 continue;
             }
             if self.random.u32(0..3) == 0 {
-                scheduler::sleep(Duration::from_micros(self.random.u64(0..3000)));
+                scheduler::sleep(Duration::from_micros(
+                    self.random.u64(0..self.plan.longest_pause.as_micros() as u64),
+                ));
             }
             let file = self.random.usize(0..self.plan.files);
             if self.use_extras(&partition) {

@@ -27,6 +27,8 @@ mod disk_faults;
 #[cfg(pario_simulation)]
 mod faults;
 #[cfg(pario_simulation)]
+mod focus;
+#[cfg(pario_simulation)]
 mod history;
 #[cfg(pario_simulation)]
 mod lock_calls;

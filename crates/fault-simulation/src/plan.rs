@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::focus::focus;
 use pario_client::{PlacementMap, ServerId};
 use pario_runtime::simulation::random;
 use pario_runtime::simulation::stall::StallOptions;
@@ -154,6 +155,8 @@ pub struct Plan {
     pub stall_in_cache: bool,
     /// Which threads pause: 0 all, 1 those of clients, 2 those of servers.
     pub stall_of: u32,
+    /// The longest time that a client waits between two calls.
+    pub longest_pause: Duration,
     /// How often everything is also read before the ending.
     pub looks_before_ending: u32,
     /// Long pauses of single threads: at one of so many lines of code, 0 for none.
@@ -195,7 +198,7 @@ impl Plan {
         let servers = [1, 1, 2, 2, 3, 3, 4, 5][random.usize(0..8)];
         let mut programs = random::stream(seed, "plan of programs", 0);
         let mut stalls = random::stream(seed, "plan of stalls", 0);
-        Plan {
+        let mut plan = Plan {
             seed,
             schedule: 0,
             managed,
@@ -239,7 +242,10 @@ impl Plan {
             stall_one_site_in: pick(&mut stalls, &[0, 0, 1, 3, 10, 30]),
             stall_one_in: pick(&mut stalls, &[2, 10, 50, 200]),
             faults_at_stalls: stalls.bool(),
-        }
+            longest_pause: Duration::from_millis(3),
+        };
+        focus(&mut plan, &mut random::stream(seed, "focus", 0), allowed);
+        plan
     }
 
     /// Where the bytes of a file are placed, if they are.
