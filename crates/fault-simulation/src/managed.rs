@@ -12,6 +12,7 @@ use pario_registry::{Registry, run_directories};
 use pario_runtime::simulation::command::start_program;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::{process_table, random, scheduler};
+use pario_runtime::thread;
 
 use crate::client::Resolver;
 use crate::copies;
@@ -23,6 +24,10 @@ const LONGEST_COMMAND: Duration = Duration::from_secs(240);
 
 /// How long the processes of a server may take to end after `down` has.
 const LAST_PROCESSES: Duration = Duration::from_secs(20);
+
+/// The longest time until a command is killed: one that only waits for processes of its host is quick.
+const SHORT: Duration = Duration::from_millis(5);
+const LONG: Duration = Duration::from_secs(3);
 
 /// The signal that asks a server to end.
 const SIGTERM: i32 = 15;
@@ -98,7 +103,8 @@ impl Managed {
         let is_missing = Managed::parts("server").len() < self.plan.servers.into();
         let is_busy = ["up", "down"].iter().any(|name| !Managed::commands_named(name).is_empty());
         if is_missing && !is_busy && random.u32(0..20) == 0 {
-            self.start(HostId(random.u32(1..=self.plan.hosts)), &["up"]);
+            let process = self.start(HostId(random.u32(1..=self.plan.hosts)), &["up"]);
+            self.disturb(process, SHORT, &mut random);
         }
     }
 
@@ -197,7 +203,41 @@ impl Managed {
             _ => vec!["check".to_owned()],
         };
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.start(host, &words);
+        let process = self.start(host, &words);
+        if words.contains(&"--slow") {
+            self.disturb(process, LONG, random);
+        } else {
+            self.disturb(process, SHORT, random);
+        }
+        if random.u32(0..3) == 0 {
+            // Two commands at once.
+            let other = if random.bool() { "up" } else { "down" };
+            let process = self.start(HostId(random.u32(1..=self.plan.hosts)), &[other]);
+            self.disturb(process, SHORT, random);
+        }
+    }
+
+    /// Kills a command in the middle, if processes are killed in this history at all. A copy is resumed then.
+    fn disturb(&self, command: SimulatedPid, longest: Duration, random: &mut Rng) {
+        let has_kills = self.plan.faults.iter().any(|(kind, share)| *kind == FaultKind::Kill && *share > 0);
+        if !has_kills || random.bool() {
+            return;
+        }
+        let time = Duration::from_nanos(random.u64(0..longest.as_nanos() as u64));
+        thread::spawn(move || {
+            scheduler::sleep(time);
+            let words = process_table::words_of(command);
+            if process::is_alive(command) {
+                let host = process::host_of(command);
+                process::kill(command);
+                if words.iter().any(|word| word == "--slow") {
+                    let quick = words.iter().filter(|word| !word.starts_with("--")).map(String::as_str);
+                    let mut words: Vec<&str> = quick.collect();
+                    words.insert(1, "--resume");
+                    start_program(host, &words);
+                }
+            }
+        });
     }
 
     /// Whether everything that was acknowledged is on the disks: the last thing that happened to the partition is a `down` that

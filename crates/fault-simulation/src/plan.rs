@@ -184,9 +184,17 @@ impl Plan {
         let mut disks = random::stream(seed, "plan of disk faults", 0);
         let (of_disk, others): (Vec<FaultKind>, Vec<FaultKind>) =
             allowed.iter().copied().partition(|kind| kind.is_of_disk());
+        // Half of the histories with commands are about them.
+        let is_about_commands = managed && random::stream(seed, "plan of commands", 0).bool();
         let is_possible = |kind: &&FaultKind| managed || !kind.is_command();
         let mut faults: Vec<_> =
             others.iter().filter(|_| random.bool()).filter(is_possible).map(|kind| (*kind, 1)).collect();
+        if is_about_commands {
+            let share =
+                |kind: FaultKind| if kind.is_command() { 2 } else { u32::from(kind == FaultKind::Kill) };
+            faults =
+                others.iter().map(|kind| (*kind, share(*kind))).filter(|(_, share)| *share > 0).collect();
+        }
         // Half of all histories have disks that work. Lies weaken the judgement, so they are rarer.
         if !managed && (of_disk.len() == allowed.len() || disks.bool()) {
             let is_chosen = |kind: &&FaultKind| {
@@ -215,6 +223,7 @@ impl Plan {
             fault_count: match (faults.is_empty(), random.u32(0..4)) {
                 (true, _) => 0,
                 (false, 0) => random.u32(10..40),
+                (false, _) if is_about_commands => random.u32(4..16),
                 (false, _) => random.u32(1..6),
             },
             ending: match random.u32(0..4) {

@@ -23,6 +23,11 @@ pub fn current_host() -> HostId {
     with(|scheduler| scheduler.host(scheduler.owner()))
 }
 
+/// The host of a process.
+pub fn host_of(process: SimulatedPid) -> HostId {
+    with(|scheduler| scheduler.host(process))
+}
+
 /// The number of the boot of the host on which the running thread is.
 pub fn boot_of_current_host() -> u64 {
     with(|scheduler| {

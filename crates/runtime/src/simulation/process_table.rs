@@ -155,6 +155,12 @@ pub fn command_line(process: SimulatedPid) -> Vec<String> {
     })
 }
 
+/// The words of the command line of a process of any host.
+pub fn words_of(process: SimulatedPid) -> Vec<String> {
+    let words = |scheduler: &mut Scheduler| Some(scheduler.table.records.get(&process)?.words.clone());
+    scheduler::with(words).unwrap_or_default()
+}
+
 /// The processes whose command lines satisfy a condition and that have not ended, in the order of their starts.
 pub fn find_processes(is_wanted: impl Fn(&[String]) -> bool) -> Vec<SimulatedPid> {
     scheduler::with(|scheduler| {
