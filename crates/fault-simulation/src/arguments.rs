@@ -21,7 +21,7 @@ reads is compared with what may be there. A seed determines a history completely
 Histories
   --seeds N      so many histories [1000]
   --seconds S    no history starts after that time [unlimited]
-  --seed X       the first seed [1]
+  --seed X       the first seed [those that once failed, then 1, 2, 3…]
   --jobs N       histories at a time [processors]
   --faults A,B…  only faults of these kinds: KINDS [all]
   --set A=N,B=N… change numbers of each plan, for instance clients=1,calls=7,kill=0: SETTINGS, and the share of
@@ -56,7 +56,8 @@ pub const KEPT_SEEDS: &[u64] = &[2474];
 pub struct Arguments {
     pub seeds: u64,
     pub seconds: u64,
-    pub first: u64,
+    /// The first seed; without it, the seeds that once failed and then all from 1.
+    pub first: Option<u64>,
     pub log: bool,
     pub jobs: usize,
     pub faults: Option<Vec<String>>,
@@ -77,7 +78,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
     let mut arguments = Arguments {
         seeds: 1000,
         seconds: u64::MAX,
-        first: 1,
+        first: None,
         log: false,
         jobs,
         faults: None,
@@ -96,7 +97,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         match word.as_str() {
             "--seeds" => arguments.seeds = number()?,
             "--seconds" => (arguments.seconds, arguments.seeds) = (number()?, u64::MAX),
-            "--seed" => arguments.first = number()?,
+            "--seed" => arguments.first = Some(number()?),
             "--jobs" => arguments.jobs = number()?.max(1) as usize,
             "--deadline" => arguments.deadline = number()?.max(1),
             "--shrink" => arguments.shrink = number()?,

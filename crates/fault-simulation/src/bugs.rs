@@ -20,6 +20,7 @@ struct Search {
 
 /// A table of how soon each planted bug is found, as Markdown.
 pub fn find_all(arguments: &Arguments) -> Result<String, String> {
+    let first = arguments.first.unwrap_or(1);
     let limit = if arguments.seconds == u64::MAX { 600 } else { arguments.seconds };
     let mut waiting: VecDeque<&str> = BUGS.iter().map(|(name, _)| *name).collect();
     let mut searches: BTreeMap<&str, Search> = BTreeMap::new();
@@ -29,10 +30,9 @@ pub fn find_all(arguments: &Arguments) -> Result<String, String> {
         while searches.len() < arguments.jobs
             && let Some(bug) = waiting.pop_front()
         {
-            let search =
-                Search { begun: Instant::now(), histories: 0, next_seed: arguments.first, suspect: None };
+            let search = Search { begun: Instant::now(), histories: 0, next_seed: first, suspect: None };
             searches.insert(bug, search);
-            pool.start(job(arguments, arguments.first, Some(bug))?)?;
+            pool.start(job(arguments, first, Some(bug))?)?;
         }
         if pool.len() == 0 {
             break;

@@ -9,6 +9,7 @@ use pario_runtime::thread;
 
 use crate::cluster::Cluster;
 use crate::disk_faults;
+use crate::host_faults;
 use crate::managed::Managed;
 use crate::plan::{FaultKind, Plan};
 
@@ -100,6 +101,14 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         | FaultKind::DiskLies => {
             let is_storage_damaged = disk_faults::inject(kind, plan, random);
             return Damage { is_storage_damaged, ..Damage::default() };
+        }
+        FaultKind::Delay
+        | FaultKind::HalfOpen
+        | FaultKind::Tear
+        | FaultKind::Refuse
+        | FaultKind::Clock
+        | FaultKind::Limit => {
+            host_faults::inject(kind, plan, process, cluster.process(server), random);
         }
     }
     Damage::default()

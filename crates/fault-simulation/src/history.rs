@@ -18,6 +18,7 @@ use crate::faults::{self, ClientProcess, Damage};
 use crate::managed::Managed;
 use crate::plan::{Ending, FaultKind, Plan};
 use crate::records::Records;
+use crate::unanswered::extend_unanswered;
 use crate::{lock_calls, name_calls};
 
 /// Requests of a dead client have no effect after this time.
@@ -221,6 +222,7 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
     if let Some(violation) = find_lost_lease(plan, calls) {
         return Err(violation);
     }
+    let calls = &extend_unanswered(calls, AFTER_DEATH.as_nanos() as u64)[..];
     let mut compared = 0;
     let mut files: BTreeSet<usize> = (0..plan.files).collect();
     files.extend(calls.iter().chain(seen).filter_map(|call| match call.op {

@@ -31,6 +31,8 @@ mod focus;
 #[cfg(pario_simulation)]
 mod history;
 #[cfg(pario_simulation)]
+mod host_faults;
+#[cfg(pario_simulation)]
 mod lock_calls;
 #[cfg(pario_simulation)]
 mod managed;
@@ -50,6 +52,8 @@ mod settings;
 mod shrink;
 #[cfg(pario_simulation)]
 mod statistics;
+#[cfg(pario_simulation)]
+mod unanswered;
 
 #[cfg(pario_simulation)]
 fn main() -> std::process::ExitCode {

@@ -53,6 +53,18 @@ pub enum FaultKind {
     Check,
     /// `pario cp` runs.
     Copy,
+    /// Messages in one direction of a connection arrive late for a while.
+    Delay,
+    /// Nothing arrives in one direction of a connection for a while.
+    HalfOpen,
+    /// A connection breaks in the middle of a message.
+    Tear,
+    /// New connections to a server fail for a while.
+    Refuse,
+    /// The wall clock of a host jumps.
+    Clock,
+    /// A process gets no more descriptors or no more memory for a while.
+    Limit,
 }
 
 impl FaultKind {
@@ -88,6 +100,12 @@ pub const KINDS: &[(FaultKind, &str)] = &[
     (FaultKind::SyncFails, "fsync"),
     (FaultKind::SlowDisk, "slow"),
     (FaultKind::DiskLies, "lies"),
+    (FaultKind::Delay, "delay"),
+    (FaultKind::HalfOpen, "half"),
+    (FaultKind::Tear, "tear"),
+    (FaultKind::Refuse, "refuse"),
+    (FaultKind::Clock, "clock"),
+    (FaultKind::Limit, "limit"),
 ];
 
 /// The event between the end of all clients and the last read of all files.

@@ -60,9 +60,8 @@ fn unchanged_plan(arguments: &Arguments, seed: u64) -> Result<Plan, String> {
 fn run_all(arguments: &Arguments) -> Result<String, String> {
     let mut statistics = Statistics::new();
     let mut failure = None;
-    // A single history with its log is the one that was asked for.
-    let kept = if arguments.log { &[] } else { KEPT_SEEDS };
-    let seeds = kept.iter().copied().chain(arguments.first..);
+    let kept = if arguments.first.is_none() { KEPT_SEEDS } else { &[] };
+    let seeds = kept.iter().copied().chain(arguments.first.unwrap_or(1)..);
     let mut seeds = seeds.take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX));
     let (mut pool, mut shown) = (Pool::default(), Instant::now());
     while failure.is_none() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::SystemTime;
 
-use super::interpose::BOOT;
+use super::clock::BOOT;
 use super::simulated_file::SimulatedFile;
 
 /// Times to set. A simulated file only has the time of its last change.

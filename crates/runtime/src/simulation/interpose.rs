@@ -5,10 +5,7 @@
 
 use std::cell::Cell;
 
-use super::scheduler;
-
-/// Nanoseconds between 1970 and the virtual boot.
-pub(super) const BOOT: u64 = 1_700_000_000 * 1_000_000_000;
+use super::{clock as clocks, scheduler};
 
 std::thread_local! {
     /// A state for random numbers that are wanted before a simulation starts.
@@ -23,7 +20,7 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
         // SAFETY: the caller's arguments, as they came.
         return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) } as libc::c_int;
     }
-    let now = scheduler::now() + if clock == libc::CLOCK_REALTIME { BOOT } else { 0 };
+    let now = if clock == libc::CLOCK_REALTIME { clocks::wall_clock() } else { scheduler::now() };
     let now = libc::timespec { tv_sec: (now / 1_000_000_000) as i64, tv_nsec: (now % 1_000_000_000) as i64 };
     // SAFETY: the caller gives a valid pointer.
     unsafe { *time = now };

@@ -1,8 +1,13 @@
 //! Values of simulated threads.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use super::scheduler;
+
+/// The values of a thread, by the addresses of their keys.
+pub(crate) type Locals = BTreeMap<usize, Box<dyn Any>>;
 
 /// A value that each simulated thread has for itself; made by [`thread_local!`](crate::thread_local).
 pub struct LocalKey<T: 'static> {
@@ -17,7 +22,7 @@ impl<T: 'static> LocalKey<T> {
 
     /// Uses the value of the current thread.
     pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> R {
-        let value = scheduler::local(std::ptr::from_ref(self) as usize, self.make);
+        let value = local(std::ptr::from_ref(self) as usize, self.make);
         // SAFETY: the value belongs to the current thread, which keeps it until it ends.
         act(unsafe { &*value })
     }
@@ -40,6 +45,20 @@ impl<T: 'static> LocalKey<RefCell<T>> {
     pub fn with_borrow_mut<R>(&'static self, act: impl FnOnce(&mut T) -> R) -> R {
         self.with(|cell| act(&mut cell.borrow_mut()))
     }
+}
+
+/// A value of the running thread, made when it is first used.
+fn local<T: 'static>(key: usize, make: impl FnOnce() -> T) -> *const T {
+    let found =
+        scheduler::with(|scheduler| scheduler.locals().get(&key).map(|value| std::ptr::from_ref(&**value)));
+    let value = found.unwrap_or_else(|| {
+        let value: Box<dyn Any> = Box::new(make());
+        let pointer = std::ptr::from_ref(&*value);
+        scheduler::with(|scheduler| drop(scheduler.locals().insert(key, value)));
+        pointer
+    });
+    // SAFETY: the box stays where it is as long as its thread lives, and the caller is that thread.
+    unsafe { &*value }.downcast_ref::<T>().expect("one type for a key")
 }
 
 /// Declares values that each thread has for itself, as the macro of the standard library does.

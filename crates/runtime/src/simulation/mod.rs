@@ -9,6 +9,8 @@
 //! - `stall`: long pauses of single threads.
 //! - `once`: values that are computed once.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
+//! - `clock`: wall clocks of hosts.
+//! - `limits`: descriptors and memory that run out.
 //! - `counts`: counters of calls and faults.
 //! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
@@ -16,6 +18,7 @@
 //! - `interpose`: the C library's clocks and random numbers.
 
 pub mod channel;
+pub mod clock;
 pub mod command;
 pub mod counts;
 pub mod file_system;
@@ -24,6 +27,7 @@ pub mod fs;
 pub mod futex;
 pub mod host;
 mod interpose;
+pub mod limits;
 pub mod local;
 pub mod network;
 mod once;

@@ -7,7 +7,6 @@
 //! A process that is killed never runs again: its threads keep their stacks, no destructor runs, and the simulated kernel closes its
 //! sockets, as a real kernel does. A run therefore leaks memory and takes place in a process of its own.
 
-use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -18,8 +17,11 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::clock::WallClocks;
 use super::counts::Counts;
 use super::file_system::FileSystems;
+use super::limits::Limits;
+use super::local::Locals;
 use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
 use super::process_table::ProcessTable;
@@ -32,7 +34,10 @@ const STACK: usize = 512 << 10;
 /// The virtual time at which a run starts, in nanoseconds: some days after the boot.
 const START: u64 = 3 * 86_400 * 1_000_000_000;
 
-/// The most virtual time that one step takes, in nanoseconds.
+/// The most virtual time that a thread needs from one point to the next, in nanoseconds.
+const LONGEST_POINT: u64 = 200;
+
+/// The most virtual time that a change to another thread takes, in nanoseconds.
 const LONGEST_STEP: u64 = 2_000;
 
 /// Lines of the log that are kept for a report.
@@ -119,7 +124,7 @@ struct Task {
     /// The number of the current or last wait.
     wait: u64,
     wakeup: Wakeup,
-    locals: BTreeMap<usize, Box<dyn Any>>,
+    locals: Locals,
 }
 
 struct Process {
@@ -149,6 +154,8 @@ pub(crate) struct Scheduler {
     log: VecDeque<String>,
     panic: Option<String>,
     pub counts: Counts,
+    pub limits: Limits,
+    pub wall_clocks: WallClocks,
     pub network: Network,
     pub table: ProcessTable,
     /// Threads that wait for words in shared memory.
@@ -203,6 +210,8 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         log: VecDeque::new(),
         panic: None,
         counts: Counts::new(),
+        limits: Limits::new(options.seed),
+        wall_clocks: WallClocks::default(),
         network: Network::new(options.seed),
         table: ProcessTable::default(),
         futexes: Vec::new(),
@@ -279,7 +288,7 @@ pub(crate) fn start_task(process: SimulatedPid, name: String, body: Box<dyn FnOn
             yielder: std::ptr::null(),
             wait: 0,
             wakeup: Wakeup::Notified,
-            locals: BTreeMap::new(),
+            locals: Locals::new(),
         });
         task
     });
@@ -387,26 +396,12 @@ pub fn log(line: impl AsRef<str>) {
     with(|scheduler| scheduler.log(line.as_ref()));
 }
 
-/// A value of the running thread, made when it is first used.
-pub(crate) fn local<T: 'static>(key: usize, make: impl FnOnce() -> T) -> *const T {
-    let found = with(|scheduler| {
-        let task = scheduler.current();
-        scheduler.tasks[task.0].locals.get(&key).map(|value| std::ptr::from_ref(&**value))
-    });
-    let value = found.unwrap_or_else(|| {
-        let value: Box<dyn Any> = Box::new(make());
-        let pointer = std::ptr::from_ref(&*value);
-        with(|scheduler| {
-            let task = scheduler.current();
-            scheduler.tasks[task.0].locals.insert(key, value);
-        });
-        pointer
-    });
-    // SAFETY: the box stays where it is as long as its thread lives, and the caller is that thread.
-    unsafe { &*value }.downcast_ref::<T>().expect("one type for a key")
-}
-
 impl Scheduler {
+    pub fn locals(&mut self) -> &mut Locals {
+        let task = self.current();
+        &mut self.tasks[task.0].locals
+    }
+
     pub fn current(&self) -> TaskId {
         self.running.expect("called by a simulated thread")
     }
@@ -453,6 +448,10 @@ impl Scheduler {
         self.processes[process.0 as usize - 1].host
     }
 
+    pub fn running_host(&self) -> Option<HostId> {
+        self.running.map(|_| self.host(self.owner()))
+    }
+
     pub fn owner(&self) -> SimulatedPid {
         self.tasks[self.current().0].process
     }
@@ -478,7 +477,7 @@ impl Scheduler {
     /// Whether another thread goes on at a point.
     fn takes_turn(&mut self) -> bool {
         self.steps += 1;
-        self.now += self.random.u64(1..=LONGEST_STEP);
+        self.now += self.random.u64(1..=LONGEST_POINT);
         self.running.is_some() && self.random.u32(0..self.options.switch_one_in.max(1)) == 0
     }
 

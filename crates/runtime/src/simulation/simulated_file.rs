@@ -10,6 +10,7 @@ use pario_storage_model::{InodeNumber, NodeKind, StorageModel};
 
 use super::file_system::{FileIdentity, FileLock, pause};
 use super::fs::{absolute, fail, with_device};
+use super::limits::{self, LimitedResource};
 use super::scheduler;
 use super::simulated_metadata::{SimulatedMetadata, SimulatedPermissions};
 
@@ -78,6 +79,7 @@ impl SimulatedOpenOptions {
 
     /// Opens a file.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<SimulatedFile> {
+        limits::take(LimitedResource::Descriptors, "open")?;
         let path = absolute(path.as_ref());
         if !self.read && !self.writes() || self.truncate && !self.write || self.create && !self.writes() {
             return fail(libc::EINVAL);

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use pario_storage_model::{NodeKind, NodeStats};
 
+use super::clock::BOOT;
 use super::file_system::{Device, FileIdentity};
-use super::interpose::BOOT;
 use super::scheduler;
 
 /// The attributes of a file or directory.

@@ -5,9 +5,11 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
 use pario_runtime::fs;
+use pario_runtime::simulation::limits::{self, LimitedResource};
 
 /// Creates a file that must not exist yet.
 pub(crate) fn create(path: &Path) -> io::Result<OwnedFd> {
+    limits::take(LimitedResource::Memory, "memory")?;
     // SAFETY: the name is a C string that outlives the call.
     let memory = unsafe { libc::memfd_create(c"pario".as_ptr(), libc::MFD_CLOEXEC) };
     if memory < 0 {

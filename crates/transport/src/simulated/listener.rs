@@ -38,7 +38,7 @@ impl Listener {
 
     /// Accepts the next connection without waiting.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
-        Ok(network::accept(self.socket).map(Stream::accepted))
+        Ok(network::accept(self.socket)?.map(Stream::accepted))
     }
 }
 

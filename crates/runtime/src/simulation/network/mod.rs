@@ -9,14 +9,21 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::limits::{self, LimitedResource};
 use super::process::{HostId, SimulatedPid};
-use super::random;
 use super::scheduler::{self, Scheduler, Waiter, Wakeup};
+use super::{counts, random};
 
+mod faults;
 mod poll;
 
+pub use faults::{
+    Refusal, break_connection, delay_connection, heal, hold_connection, set_cut, set_refusal, tear_connection,
+};
 pub use poll::{PollInterest, make_event, make_poll, poll_wait, poll_watch, set_event};
 
+use faults::Trouble;
+pub(crate) use faults::is_cut;
 use poll::{PollState, Registration};
 
 /// The number of a simulated socket.
@@ -45,6 +52,7 @@ pub(crate) struct Network {
     tcp: BTreeMap<(HostId, u16), SocketNumber>,
     next_port: u16,
     cut: BTreeMap<HostId, u64>,
+    refusals: BTreeMap<SimulatedPid, Refusal>,
     polls: BTreeMap<u64, PollState>,
     poll_count: u64,
 }
@@ -81,6 +89,8 @@ struct StreamState {
     is_ended: bool,
     /// The connection failed, or this side has ended it.
     is_broken: bool,
+    /// The trouble of the direction that ends here.
+    trouble: Trouble,
 }
 
 fn use_network<T>(act: impl FnOnce(&mut Network, &Context) -> T) -> T {
@@ -117,6 +127,7 @@ impl Network {
             tcp: BTreeMap::new(),
             next_port: 0,
             cut: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             polls: BTreeMap::new(),
             poll_count: 0,
         }
@@ -144,6 +155,7 @@ impl Network {
             descriptors: VecDeque::new(),
             is_ended: false,
             is_broken: false,
+            trouble: Trouble::default(),
         };
         self.add(at.0, at.1, Kind::Stream(state))
     }
@@ -188,18 +200,30 @@ impl Network {
         };
         if let Some(since) = self.cut_since(socket.host, stream.peer_host).filter(|_| !stream.is_local) {
             let dead = since.saturating_add(SILENCE);
-            return (now >= dead, now >= dead, now >= dead, Some(dead));
-        }
-        let arrived = stream.incoming.front().is_some_and(|(time, _)| *time <= now);
-        let ended = stream.is_broken || stream.is_ended && stream.incoming.is_empty();
-        let next = stream.incoming.front().map(|(time, _)| *time).filter(|time| *time > now);
-        let room = match stream.peer.and_then(|peer| self.sockets.get(&peer)).map(|peer| &peer.kind) {
-            Some(Kind::Stream(peer)) => {
-                peer.incoming.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < CAPACITY
+            if now >= dead {
+                self.stream(number).expect("found above").is_broken = true;
             }
-            _ => true,
+            return (now >= dead, now >= dead, now >= dead, Some(dead).filter(|dead| now < *dead));
+        }
+        let peer = match stream.peer.and_then(|peer| self.sockets.get(&peer)).map(|peer| &peer.kind) {
+            Some(Kind::Stream(peer)) => Some(peer),
+            _ => None,
         };
-        (arrived || ended, room || stream.is_broken, stream.is_broken || stream.is_ended, next)
+        let held = stream.trouble.held_since;
+        let silent = [held, peer.and_then(|peer| peer.trouble.held_since)].into_iter().flatten().min();
+        let dead = silent.map(|since| since.saturating_add(SILENCE));
+        if dead.is_some_and(|dead| now >= dead) {
+            self.stream(number).expect("found above").is_broken = true;
+            return (true, true, true, None);
+        }
+        let arrived = held.is_none() && stream.incoming.front().is_some_and(|(time, _)| *time <= now);
+        let is_ended = stream.is_ended && held.is_none();
+        let ended = stream.is_broken || is_ended && stream.incoming.is_empty();
+        let next = stream.incoming.front().map(|(time, _)| *time).filter(|time| *time > now);
+        let next = [next, dead].into_iter().flatten().min();
+        let room = peer
+            .is_none_or(|peer| peer.incoming.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < CAPACITY);
+        (arrived || ended, room || stream.is_broken, stream.is_broken || is_ended, next)
     }
 
     /// Closes the sockets of a process; returns those who wait for them.
@@ -282,6 +306,7 @@ pub fn bind_tcp(port: u16) -> io::Result<(SocketNumber, u16)> {
 /// Connects to a path of this host.
 pub fn connect_unix(path: &Path) -> io::Result<SocketNumber> {
     scheduler::point();
+    limits::take(LimitedResource::Descriptors, "connect")?;
     scheduler::with(|scheduler| {
         let host = scheduler.host(scheduler.owner());
         let listener = scheduler.network.unix.get(&(host, path.to_owned())).copied();
@@ -291,12 +316,14 @@ pub fn connect_unix(path: &Path) -> io::Result<SocketNumber> {
 
 /// Connects to a port of a host.
 pub fn connect_tcp(host: HostId, port: u16, deadline: u64) -> io::Result<SocketNumber> {
+    limits::take(LimitedResource::Descriptors, "connect")?;
     let delay = use_network(|network, _| network.random.u64(0..LONGEST_DELAY));
     scheduler::sleep(Duration::from_nanos(delay));
     let is_cut = || {
         scheduler::with(|scheduler| {
             let own = scheduler.host(scheduler.owner());
-            scheduler.network.cut_since(own, host).is_some()
+            let network = &scheduler.network;
+            network.cut_since(own, host).is_some() || network.is_full(host, port)
         })
     };
     while is_cut() {
@@ -318,6 +345,10 @@ fn connect(scheduler: &mut Scheduler, listener: SocketNumber, is_local: bool) ->
     let network = &mut scheduler.network;
     let socket = network.sockets.get_mut(&listener).ok_or(io::ErrorKind::ConnectionRefused)?;
     let there = (socket.owner, socket.host);
+    if let Some(refusal) = network.refusals.get(&there.0) {
+        counts::add(&mut scheduler.counts, "refused connection", 1);
+        return Err(refusal.error());
+    }
     match &mut socket.kind {
         Kind::Listener { backlog } if backlog.len() >= BACKLOG => {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -338,11 +369,12 @@ fn connect(scheduler: &mut Scheduler, listener: SocketNumber, is_local: bool) ->
 }
 
 /// The next connection of a listener.
-pub fn accept(listener: SocketNumber) -> Option<SocketNumber> {
+pub fn accept(listener: SocketNumber) -> io::Result<Option<SocketNumber>> {
     scheduler::point();
-    use_network(|network, _| match &mut network.sockets.get_mut(&listener)?.kind {
-        Kind::Listener { backlog } => backlog.pop_front(),
-        _ => None,
+    limits::take(LimitedResource::Descriptors, "accept")?;
+    use_network(|network, _| match network.sockets.get_mut(&listener).map(|socket| &mut socket.kind) {
+        Some(Kind::Listener { backlog }) => Ok(backlog.pop_front()),
+        _ => Ok(None),
     })
 }
 
@@ -392,22 +424,30 @@ pub fn read(number: SocketNumber, bytes: &mut [u8]) -> io::Result<usize> {
 pub fn write(number: SocketNumber, bytes: &[u8]) -> io::Result<usize> {
     scheduler::point();
     scheduler::with(|scheduler| {
-        let delay = scheduler.network.random.u64(1..=LONGEST_DELAY);
         let now = scheduler.time();
         let stream = scheduler.network.stream(number)?;
         let (is_local, is_broken, peer) = (stream.is_local, stream.is_broken, stream.peer);
         let peer = peer.filter(|_| !is_broken).ok_or_else(broken_pipe)?;
         let state = scheduler.network.stream(peer).map_err(|_| broken_pipe())?;
         let room = CAPACITY.saturating_sub(state.incoming.iter().map(|(_, bytes)| bytes.len()).sum());
-        let count = room.min(bytes.len());
+        let mut count = room.min(bytes.len());
         if count == 0 && !bytes.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let last = state.incoming.back().map_or(0, |(time, _)| *time);
-        let arrival = if is_local { now } else { now + delay };
+        let torn = state.trouble.bytes_left.filter(|left| *left <= count);
+        state.trouble.bytes_left = state.trouble.bytes_left.map(|left| left.saturating_sub(count));
+        count = torn.unwrap_or(count);
+        let (last, trouble) = (state.incoming.back().map_or(0, |(time, _)| *time), state.trouble);
+        let arrival = if is_local { now } else { trouble.arrival(now, &mut scheduler.network.random) };
+        let state = scheduler.network.stream(peer)?;
         state.incoming.push_back((arrival.max(last), bytes[..count].iter().copied().collect()));
-        wake_waiters(scheduler, [peer]);
-        Ok(count)
+        if torn.is_some() {
+            // The receiver gets a part of the message, then the end.
+            (state.is_ended, state.trouble) = (true, Trouble::default());
+            scheduler.network.stream(number)?.is_broken = true;
+        }
+        wake_waiters(scheduler, [peer, number]);
+        if torn == Some(0) { Err(broken_pipe()) } else { Ok(count) }
     })
 }
 
@@ -456,7 +496,7 @@ pub fn close(number: SocketNumber) {
     }
 }
 
-/// Waits until a socket can be read or written; whether it can.
+/// Waits until a socket can be read or written, whichever is asked for; whether it can.
 pub fn wait(number: SocketNumber, read: bool, write: bool, deadline: u64) -> (bool, bool) {
     loop {
         scheduler::point();
@@ -479,35 +519,4 @@ pub fn wait(number: SocketNumber, read: bool, write: bool, deadline: u64) -> (bo
 pub fn is_gone(number: SocketNumber) -> bool {
     let now = scheduler::now();
     use_network(|network, _| network.readiness(number, now).2)
-}
-
-/// Cuts a host off from all others, or connects it again.
-pub fn set_cut(host: HostId, is_cut: bool) {
-    scheduler::with(|scheduler| {
-        let now = scheduler.time();
-        let network = &mut scheduler.network;
-        match is_cut {
-            true => drop(network.cut.entry(host).or_insert(now)),
-            false => drop(network.cut.remove(&host)),
-        }
-        let sockets: Vec<_> = network.sockets.keys().copied().collect();
-        wake_waiters(scheduler, sockets);
-    });
-}
-
-/// Whether a host is cut off.
-pub fn is_cut(host: HostId) -> bool {
-    scheduler::with(|scheduler| scheduler.network.cut.contains_key(&host))
-}
-
-/// Breaks one connection between a process and others, chosen by a random number; whether there was one.
-pub fn break_connection(process: SimulatedPid, random: &mut fastrand::Rng) -> bool {
-    let number = scheduler::with(|scheduler| {
-        let owned = |socket: &Socket| socket.owner == process && matches!(socket.kind, Kind::Stream(_));
-        let sockets = scheduler.network.sockets.iter();
-        let sockets: Vec<_> =
-            sockets.filter(|(_, socket)| owned(socket)).map(|(number, _)| *number).collect();
-        random.choice(sockets)
-    });
-    number.is_some_and(|number| shutdown(number).is_ok())
 }
