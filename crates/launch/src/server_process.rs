@@ -8,6 +8,7 @@ use crate::settings::run_base;
 use crate::signals;
 use crate::supervised::PREDECESSOR;
 use pario_registry::{Listen, Manifest, Scheduling, leave_run_directory, remove_run_directory};
+use pario_runtime::fs;
 use pario_runtime::process::ExitCode;
 use pario_runtime::sync::mpsc::{Receiver, channel};
 use pario_runtime::time::Instant;
@@ -17,7 +18,7 @@ use pario_server::{
 };
 use pario_transport::Address;
 use pario_types::ErrorKind;
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -211,11 +212,11 @@ fn owner(start: &ServerStart) -> PoolOwner {
 /// start, it leaves no pool that was not there before.
 fn start_server(config: &Config) -> Result<Server, String> {
     let pool = config.run_directory.join("pool");
-    let had_pool = pario_runtime::fs::exists(&pool).unwrap_or(true);
+    let had_pool = fs::exists(&pool).unwrap_or(true);
     try_to_start(config).inspect_err(|_| {
         if !had_pool && matches!(look(&pool), Ok(PoolUse::Left(Some(_)))) {
             // If it stays after all, the next one goes on with it.
-            let _ = pario_runtime::fs::remove_file(&pool);
+            let _ = fs::remove_file(&pool);
         }
     })
 }
@@ -248,13 +249,13 @@ fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String>
     let (structure, settings) = (start.description.structure(), start.description.settings());
     let resource = structure.servers.get(usize::from(start.server.0)).ok_or("there is no such server")?;
     let directory = PathBuf::from(&resource.dir);
-    if start.made && !matches!(pario_runtime::fs::exists(directory.join("format")), Ok(true)) {
+    if start.made && !matches!(fs::exists(directory.join("format")), Ok(true)) {
         return Err(format!(
             "{} holds no data of this partition, though it was there before; is the right disk mounted?",
             directory.display()
         ));
     }
-    make_directory(&directory)?;
+    make_directory(&directory, start.made)?;
     let run_directory = pario_registry::run_directory(&base(start), start.partition, start.server);
     let blocks = start.description.cache_blocks();
     let mark = |blocks: u64| u32::try_from(blocks).unwrap_or(u32::MAX);
@@ -291,9 +292,26 @@ fn grace(deadline: Duration) -> Duration {
     (deadline * 2 / 3).clamp(LEAST_GRACE, MOST_GRACE)
 }
 
-fn make_directory(path: &Path) -> Result<(), String> {
-    let made = pario_runtime::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|e| format!("cannot make the directory {}: {e}", path.display()))
+/// Creates a directory with all above it. Unless it has been used before, its name and those of the directories above it are made to survive a
+/// loss of power: nothing in a directory whose name is lost can be found.
+fn make_directory(path: &Path, is_used: bool) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot make the directory {}: {error}", path.display());
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    // All of them: an earlier start that was killed may have created some.
+    let above = path.ancestors().skip(1).filter(|above| !is_used && !above.as_os_str().is_empty());
+    for directory in above {
+        match fs::File::open(directory).and_then(|directory| directory.sync_all()) {
+            // It belongs to somebody else, or to a file system without this call, and was there before.
+            Err(error) if is_foreign(&error) => {}
+            synced => synced.map_err(failed)?,
+        }
+    }
+    Ok(())
+}
+
+fn is_foreign(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput | Unsupported)
 }
 
 /// Where the run directory of this server is made.
