@@ -162,9 +162,23 @@ impl Stop<'_> {
 
     fn one(&self, server: ServerId) -> StopOutcome {
         let until = Instant::now() + self.patience;
-        let refused = match self.entry.running.get(&server) {
-            Some(running) => reach::shut_down(self.entry, server, running, self.secret, until),
-            None => Err(ShutdownFailure::Silent("it does not run".into())),
+        let refused = loop {
+            let stopped = match self.entry.running.get(&server) {
+                Some(running) => reach::shut_down(self.entry, server, running, self.secret, until),
+                None => Err(ShutdownFailure::Silent("it does not run".into())),
+            };
+            match stopped {
+                Ok(()) if host::is_here(self.host(server)) => break Ok(()),
+                // Only its host can tell that it has ended: if it died meanwhile, its supervisor starts another.
+                Ok(()) => match self.look(server) {
+                    Ok(ServerState::Alive) if Instant::now() < until => {
+                        pario_runtime::thread::sleep(STARTING / 20);
+                    }
+                    Ok(ServerState::Gone) | Err(_) => break Ok(()),
+                    Ok(_) => break Err(ShutdownFailure::Silent("it died while it ended".into())),
+                },
+                refused => break refused,
+            }
         };
         let why = match refused {
             Ok(()) => return StopOutcome::Settled(String::new()),
