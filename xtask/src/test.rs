@@ -36,6 +36,7 @@ fn full(arguments: &[String]) -> Outcome {
     tidy::cheap(&mut stages);
     stages.stage("doc tests", || program::run(program::cargo().args(["test", "--doc", "--workspace"])));
     stages.stage("simulation", || simulate::run(&["--seeds".to_owned(), HISTORIES.to_string()]));
+    stages.stage("repeatability of the simulation", simulate::check_repeatability);
     stages.stage("tests", || tests(arguments));
     stages.finish()
 }
