@@ -12,7 +12,7 @@ use pario_conformance::torture::worker_file::{WorkerFile, failed, outcome};
 use pario_runtime::simulation::{random, scheduler};
 
 use crate::call_log;
-use crate::plan::Plan;
+use crate::plan::{FaultKind, Plan};
 use crate::records::Records;
 
 /// A call to a server returns within this time, unless it stores everything.
@@ -276,6 +276,9 @@ impl Client {
         let Some(partition) = self.connect(Duration::from_secs(40)) else { return };
         for file in 0..self.plan.files {
             if self.open(&partition, file, How::Read) {
+                if self.plan.has_kind(FaultKind::SyncFails) {
+                    self.with(file, Op::Sync { file }, |open| outcome(open.file.sync()));
+                }
                 self.len(file);
                 self.read(file, 0, self.plan.limit * 2);
                 self.take_free_lock(file);

@@ -28,6 +28,9 @@ const PORT: u16 = 7000;
 /// How long a server may take to start.
 const START: Duration = Duration::from_secs(60);
 
+/// The pause before a server that did not start is started again; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
 /// A server as the test driver sees it.
 #[derive(Clone, Default)]
 struct Running {
@@ -37,6 +40,23 @@ struct Running {
     is_up: bool,
     /// Why it ended by itself.
     failure: Option<String>,
+    /// How often it did not start, one time after the other, and when it may be started again.
+    failed_starts: u32,
+    not_before: u64,
+}
+
+impl Running {
+    /// A server that has ended.
+    fn end(&mut self, failure: Option<String>) {
+        let (failed_starts, not_before) = match (self.is_up, &failure) {
+            (false, Some(_)) => {
+                let pause = FIRST_PAUSE * 2u32.pow(self.failed_starts.min(8));
+                (self.failed_starts + 1, scheduler::now() + pause.as_nanos() as u64)
+            }
+            _ => (self.failed_starts, self.not_before),
+        };
+        *self = Running { failure, failed_starts, not_before, ..Running::default() };
+    }
 }
 
 /// All servers.
@@ -156,7 +176,7 @@ impl Cluster {
     /// Starts a server that does not run.
     fn start(&self, server: u16) {
         let index = usize::from(server);
-        if self.process(index).is_some() {
+        if self.process(index).is_some() || self.running.borrow()[index].not_before > scheduler::now() {
             return;
         }
         let host = host_of(index, &self.plan);
@@ -172,13 +192,14 @@ impl Cluster {
                 {
                     let mut running = running.borrow_mut();
                     (running[index].shutdown, running[index].is_up) = (Some(server.shutdown_handle()), true);
+                    running[index].failed_starts = 0;
                 }
                 scheduler::log("the server is up");
                 server.wait()
             });
             let failure = outcome.err().map(|error| error.to_string());
             scheduler::log(format!("the server ended: {}", failure.as_deref().unwrap_or("in order")));
-            running.borrow_mut()[index] = Running { failure, ..Running::default() };
+            running.borrow_mut()[index].end(failure);
         };
         let process = process::start_process(host, &format!("server {server}"), main);
         self.running.borrow_mut()[index].process = Some(process);
@@ -190,7 +211,10 @@ impl Cluster {
         if process::has_threads(process) {
             return Some(process);
         }
-        self.running.borrow_mut()[index] = Running::default();
+        let mut running = self.running.borrow_mut();
+        if running[index].process.is_some() {
+            running[index].end(None);
+        }
         None
     }
 

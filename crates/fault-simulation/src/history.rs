@@ -18,6 +18,7 @@ use crate::faults::{self, ClientProcess, Damage};
 use crate::managed::Managed;
 use crate::plan::{Ending, FaultKind, Plan};
 use crate::records::Records;
+use crate::storage_damage;
 use crate::unanswered::extend_unanswered;
 use crate::{lock_calls, name_calls};
 
@@ -210,7 +211,8 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
     if let Some(call) = calls.iter().find(|call| call.end.is_some_and(|end| end - call.start > longest)) {
         return Err(format!("worker {}: {} took too long", call.worker, call.op));
     }
-    let is_damage = |call: &Call| events.is_storage_damaged && matches!(call.op, Op::Read { .. });
+    let is_damage =
+        |call: &Call| events.is_storage_damaged && storage_damage::is_allowed(plan, call, calls, seen);
     let is_unexpected =
         |call: &&Call| call.failure().is_some_and(|(kind, _)| kind != "NoSuchFile" && !is_damage(call));
     if let Some(call) = seen.iter().find(is_unexpected) {
@@ -223,6 +225,9 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
         return Err(violation);
     }
     let calls = &extend_unanswered(calls, AFTER_DEATH.as_nanos() as u64)[..];
+    // Readers sync, too.
+    let syncs = seen.iter().filter(|call| matches!(call.op, Op::Sync { .. }));
+    let all: Vec<Call> = calls.iter().chain(syncs).cloned().collect();
     let mut compared = 0;
     let mut files: BTreeSet<usize> = (0..plan.files).collect();
     files.extend(calls.iter().chain(seen).filter_map(|call| match call.op {
@@ -236,7 +241,7 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
             // After a restart of the host, what the storage has dropped is the same as what a loss of power takes.
             contents.take_power_losses(&events.losses);
         }
-        contents.take(file, calls, &circumstances);
+        contents.take(file, &all, &circumstances);
         let mut reads: Vec<&Call> = calls.iter().chain(seen).collect();
         reads.sort_by_key(|call| call.end);
         for call in reads {

@@ -56,6 +56,9 @@ mod statistics;
 mod unanswered;
 
 #[cfg(pario_simulation)]
+mod storage_damage;
+
+#[cfg(pario_simulation)]
 fn main() -> std::process::ExitCode {
     runner::main()
 }

@@ -302,6 +302,11 @@ impl Plan {
         })
     }
 
+    /// Whether faults of this kind happen.
+    pub fn has_kind(&self, kind: FaultKind) -> bool {
+        self.faults.iter().any(|(one, share)| *one == kind && *share > 0)
+    }
+
     /// Whether the plan has the fault of that number.
     pub fn has_fault(&self, number: u64) -> bool {
         let is_skipped = number < 64 && self.skipped_faults >> number & 1 == 1;

@@ -32,6 +32,12 @@ impl SimulatedMedium {
         SimulatedMedium(Arc::new(Mutex::new(StorageModel::new(seed))))
     }
 
+    /// One with these directories. All others have to be created, and a loss of power may take them.
+    pub fn with_directories(seed: u64, directories: &[&str]) -> SimulatedMedium {
+        let model = StorageModel::with_directories(seed, directories.iter().copied());
+        SimulatedMedium(Arc::new(Mutex::new(model)))
+    }
+
     /// The number of operations that have changed something.
     pub fn changes(&self) -> u64 {
         self.model().changes()
@@ -108,7 +114,11 @@ impl Medium for SimulatedMedium {
     }
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
-        self.model().find(path).map(drop)
+        let mut model = self.model();
+        match model.find(path)? {
+            None if model.has_directories() => model.create(path, NodeKind::Directory, 0o700).map(drop),
+            _ => Ok(()),
+        }
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {

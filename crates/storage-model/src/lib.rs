@@ -125,6 +125,11 @@ impl StorageModel {
         model
     }
 
+    /// Whether directories have to exist before there are names in them.
+    pub fn has_directories(&self) -> bool {
+        self.has_directories
+    }
+
     /// The time that files which change get from now on.
     pub fn set_time(&mut self, time: u64) {
         self.time = time;

@@ -417,7 +417,7 @@ impl PartFiles {
             ChecksumEntry::Lost | ChecksumEntry::Damaged => return Ok(BlockState::Damaged),
             ChecksumEntry::Stored(stored) => stored,
         };
-        if self.fits(block, stored, bytes) {
+        if self.fits(block, stored, bytes) || pario_runtime::is_planted("checksum-not-compared") {
             return Ok(BlockState::Good);
         }
         match stored.stage {

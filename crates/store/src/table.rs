@@ -170,8 +170,10 @@ impl ChecksumEntry {
             ChecksumEntry::None | ChecksumEntry::Zeros => (Home::A, Stage::Fresh, PreviousVersion::Zeros),
             ChecksumEntry::Lost | ChecksumEntry::Damaged => (Home::A, Stage::Fresh, PreviousVersion::Lost),
             ChecksumEntry::Stored(BlockVersion { home, stage, sum, before }) => match stage {
-                Stage::Durable => (home.other(), Stage::Fresh, PreviousVersion::Durable(sum)),
-                Stage::Written | Stage::InPlace => (home, Stage::InPlace, before),
+                Stage::Durable if !pario_runtime::is_planted("durable-block-overwritten") => {
+                    (home.other(), Stage::Fresh, PreviousVersion::Durable(sum))
+                }
+                Stage::Written | Stage::InPlace | Stage::Durable => (home, Stage::InPlace, before),
                 Stage::Fresh => (home, Stage::Fresh, before),
             },
         };

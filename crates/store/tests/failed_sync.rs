@@ -112,3 +112,26 @@ fn regression_a_change_after_a_truncation_whose_sync_failed_leaves_no_damage() {
         check(&lose_power(&medium, store), &[1, 2], &what);
     }
 }
+
+/// The names of the store's own directory and of everything in it are on the medium when the store is open.
+#[test]
+fn regression_a_new_store_survives_a_loss_of_power_with_its_own_name() {
+    for (seed, step) in (0..8).flat_map(|seed| (0..27).map(move |step| (seed, step * 10))) {
+        let medium = SimulatedMedium::with_directories(seed, &["/", "/data"]);
+        let open = |medium: &SimulatedMedium| {
+            FileStore::open_on(Arc::new(medium.clone()), Path::new("/data/0"), SIZE, WHO)
+        };
+        // A predecessor may have been killed while it created the store.
+        medium.plan(step, InjectedFault::Kill);
+        drop(open(&medium));
+        medium.restart();
+        let store = open(&medium).expect("it can be opened");
+        store.write(FILE, 0, &[&[1; SIZE]], u64::MAX).expect("room");
+        store.sync(FILE).expect("it can be synced");
+        medium.kill();
+        drop(store);
+        medium.lose_power();
+        let store = open(&medium).expect("it can be opened after a loss of power");
+        assert_eq!(read(&store), Ok(1), "seed {seed}, step {step}");
+    }
+}

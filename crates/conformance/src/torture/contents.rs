@@ -41,6 +41,8 @@ struct Event {
     /// From then on the loss of a host does not lose it.
     durable: Nanos,
     power: PowerSafety,
+    /// Whether it may be of a file whose name a loss of power has taken.
+    is_unnamed: bool,
     /// Whether its worker may be the only one that has it.
     kept: bool,
     /// Reads that showed it.
@@ -201,7 +203,8 @@ impl Contents {
             let saved = next.is_some_and(|saver| saver.succeeded());
             let syncs = savers.iter().filter(saves).filter(|saver| matches!(saver.op, Op::Sync { .. }));
             let power = PowerSafety::new(syncs.filter_map(|saver| saver.end).min(), next.copied());
-            succeeded &= saved || !power_safety::has_old_handle(call, number, calls, &self.power_losses);
+            let is_unnamed = !saved && power_safety::has_old_handle(call, number, calls, &self.power_losses);
+            succeeded &= !is_unnamed;
             let durable = if saved { durable.min(call.start) } else { durable };
             let (worker, start, seen) = (call.worker, call.start, Vec::new());
             self.events.push(Event {
@@ -213,6 +216,7 @@ impl Contents {
                 sized,
                 durable,
                 power,
+                is_unnamed,
                 kept,
                 seen,
             });
@@ -248,7 +252,7 @@ impl Contents {
         for event in self.events.iter_mut().filter(|event| event.start < end) {
             // A worker sees what it keeps in its own memory; that shows nothing about others.
             let Change::Write { serial, extents } = &event.change else { continue };
-            if event.kept && event.worker == call.worker {
+            if event.is_unnamed || event.kept && event.worker == call.worker {
                 continue;
             }
             for (from, len) in extents {

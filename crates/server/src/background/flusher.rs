@@ -214,6 +214,11 @@ impl PoolTier {
 
     fn write_group(&self, group: Vec<BlockFlush>, size: usize, counters: &Counters) -> Result<()> {
         let written = SCRATCH.with_borrow_mut(|scratch| self.copy_and_write(&group, size, scratch));
+        // A planted bug takes a full disk for success.
+        let written = written.or_else(|e| match pario_runtime::is_planted("full-disk-ignored") {
+            true if e.errno() == libc::ENOSPC => Ok(()),
+            _ => Err(e),
+        });
         match written {
             Ok(()) => {
                 counters.flushed_blocks.add(group.len() as u64);

@@ -1,0 +1,39 @@
+//! Which calls may fail because stored bytes are damaged.
+
+use pario_conformance::torture::history::{Call, How, Op};
+
+use crate::plan::{FaultKind, Plan};
+
+/// Whether a call of a reader may report damage. A sync may fail after another one has failed. After a sync that succeeded everything before it
+/// is stored, so a later read fails only if the disk has lied.
+pub fn is_allowed(plan: &Plan, call: &Call, calls: &[Call], seen: &[Call]) -> bool {
+    match call.op {
+        Op::Sync { .. } => true,
+        Op::Read { file, .. } => {
+            let is_synced = |sync: &Call| {
+                let is_earlier = sync.end.is_some_and(|end| end < call.start);
+                is_earlier && calls.iter().all(|change| !changes(change, file) || is_over(change, sync))
+            };
+            let mut syncs = calls.iter().chain(seen).filter(|call| is_sync(call, file) && call.succeeded());
+            plan.has_kind(FaultKind::DiskLies) || !syncs.any(is_synced)
+        }
+        _ => false,
+    }
+}
+
+fn is_sync(call: &Call, file: usize) -> bool {
+    matches!(call.op, Op::Sync { file: of } if of == file)
+}
+
+fn changes(call: &Call, file: usize) -> bool {
+    match call.op {
+        Op::Write { file: of, .. } | Op::SetLen { file: of, .. } => of == file,
+        Op::Open { file: of, how } => of == file && how == How::Truncate,
+        _ => false,
+    }
+}
+
+/// Whether a change cannot take effect after a sync has begun. A call that never returned is over when a reader comes.
+fn is_over(change: &Call, sync: &Call) -> bool {
+    change.end.map_or(sync.worker != change.worker && sync.start > change.start, |end| end < sync.start)
+}
