@@ -220,6 +220,9 @@ impl BlockGuard<'_> {
         if pario_runtime::is_planted("pin-cleared-early") {
             self.hold.word.release(0);
         }
+        if !range.is_empty() {
+            memory.reach(slot, range.end);
+        }
         let result = change(memory, slot);
         if !range.is_empty() {
             memory.written(slot, range.end)?;

@@ -272,6 +272,13 @@ impl PoolMemory {
         self.header(AT_CLOCK).peek()
     }
 
+    /// Called before a write that reaches `end`: the caller has the slot pinned. If the caller is killed in the middle of its copy, what it has
+    /// copied lies before the end of the block, so it is stored with the block, and does not vanish after others have seen it.
+    #[inline]
+    pub fn reach(&self, slot: u32, end: u32) {
+        self.end_word(slot).raise(u64::from(end));
+    }
+
     /// Called after a write that reached `end`: the caller has the slot pinned, and its bytes are in place. The server sets
     /// [`RETIRED`] in the same word before its last search for dirty slots, so it either sees this write or refuses it; and
     /// a flush that uses up the space for the block clears [`ROOM`] in the step in which it makes the block clean.
@@ -280,7 +287,7 @@ impl PoolMemory {
         if pario_runtime::is_planted("end-shrinks") {
             self.set_end(slot, end);
         }
-        self.end_word(slot).raise(u64::from(end));
+        self.reach(slot, end);
         let now = self.now();
         self.used(slot).note(now);
         self.modified(slot).note(now);

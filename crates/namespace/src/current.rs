@@ -20,7 +20,7 @@
 //! 68  8  numbers of files from this on have not been given out
 //! 76  8  numbers of truncations likewise
 //! 84 16  the boot of the host by which this was written; 0: unknown
-//! 100 4  1: closed in order, and everything flushed; else 0
+//! 100 4  1: closed in order, and everything flushed; 2: the same while clients may have had files open; else 0
 //! 104 4  crc32c of bytes 0 to 103
 //! ```
 //!
@@ -59,6 +59,8 @@ pub(crate) struct CurrentMark {
     pub boot: u128,
     /// The name space was closed in order, and everything flushed.
     pub is_closed: bool,
+    /// Clients had files open at that time, or might have had.
+    pub has_opens: bool,
 }
 
 /// The range of ids that may have been assigned.
@@ -98,7 +100,12 @@ impl CurrentMark {
             to.copy_from_slice(&number.to_le_bytes());
         }
         bytes[84..100].copy_from_slice(&self.boot.to_le_bytes());
-        bytes[100..104].copy_from_slice(&u32::from(self.is_closed).to_le_bytes());
+        let end: u32 = match (self.is_closed, self.has_opens) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        bytes[100..104].copy_from_slice(&end.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CHECKED]);
         bytes[CHECKED..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -117,7 +124,8 @@ impl CurrentMark {
             files: Numbers { from: number(52), upto: number(68) },
             truncations: Numbers { from: number(60), upto: number(76) },
             boot: u128::from(number(84)) | u128::from(number(92)) << 64,
-            is_closed: half(100) == 1,
+            is_closed: matches!(half(100), 1 | 2),
+            has_opens: half(100) == 2,
         };
         Some((number(28), mark))
     }

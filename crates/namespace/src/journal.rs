@@ -142,6 +142,7 @@ impl Journal {
         found.check(generation, disk.place())?;
         let mut recovered = RecoveryReport { fresh, ..RecoveryReport::default() };
         recovered.closed = mark.is_some_and(|mark| mark.is_closed);
+        recovered.may_have_opens = !fresh && mark.is_none_or(|mark| !mark.is_closed || mark.has_opens);
         let recovery = Recovery { mark, boot, partition, generation };
         let (file, mut state, len, snapshot_len) = recovery.run(disk.as_mut(), &mut recovered)?;
         recovery.skip_numbers(&mut state, config, disk.place())?;
@@ -149,7 +150,8 @@ impl Journal {
         let flushed = if fresh { len } else { mark.map_or(0, |mark| mark.flushed.min(len)) };
         let files = Numbers { from: state.next, upto: 0 };
         let truncations = Numbers { from: state.next_truncation, upto: 0 };
-        let mark = CurrentMark { generation, flushed, files, truncations, boot, is_closed: false };
+        let mark =
+            CurrentMark { generation, flushed, files, truncations, boot, is_closed: false, has_opens: false };
         let mut journal = Journal {
             disk,
             file,
@@ -272,10 +274,10 @@ impl Journal {
         self.write_current()
     }
 
-    /// The same as the last call: the next start knows that no client has a file open.
-    pub fn close(&mut self, state: &State) -> Result<(), Error> {
+    /// The same as the last call: the next start knows that everything is flushed, and whether clients may have files open.
+    pub fn close(&mut self, state: &State, has_opens: bool) -> Result<(), Error> {
         self.sync(state)?;
-        self.mark.is_closed = true;
+        (self.mark.is_closed, self.mark.has_opens) = (true, has_opens);
         self.write_current()
     }
 

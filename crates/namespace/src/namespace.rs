@@ -64,8 +64,10 @@ pub struct RecoveryReport {
     pub torn: u64,
     /// Whether these bytes were saved beside the journal, as `torn.GENERATION.OFFSET`.
     pub is_torn_kept: bool,
-    /// Whether the name space was closed in order: then no client has a file open.
+    /// Whether the name space was closed in order.
     pub closed: bool,
+    /// Whether clients may have files open: the previous server did not end in order, or it ended while they had.
+    pub may_have_opens: bool,
     /// Whether this is a new name space.
     pub fresh: bool,
 }
@@ -173,7 +175,7 @@ impl Namespace {
             taken: HashSet::new(),
             resolving: HashSet::new(),
             aborted: HashMap::new(),
-            grace: !recovered.fresh && !recovered.closed,
+            grace: recovered.may_have_opens,
             journal,
             trouble: None,
         };
@@ -188,9 +190,11 @@ impl Namespace {
         self.journal.sync(&self.state)
     }
 
-    /// Syncs before the end: after it nothing may be changed any more. The next start waits for no client.
+    /// Syncs before the end: after it nothing may be changed any more. The next start waits for clients only if some may have files open.
     pub fn shut_down(&mut self) -> Result<(), Error> {
-        self.journal.close(&self.state)
+        // Clients that have not connected again since the last start may have files open, too.
+        let has_opens = self.grace || self.opens.files() > 0;
+        self.journal.close(&self.state, has_opens)
     }
 
     /// Writes a snapshot now and starts an empty journal.

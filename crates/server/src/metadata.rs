@@ -63,18 +63,17 @@ impl MetadataService {
             let (bytes, place) = (recovered.torn, directory.display());
             log(&format!("cut {bytes} bytes off the journal in {place} that were never synced ({kept})"));
         }
-        let may_have_opens = !recovered.fresh && !recovered.closed;
         let inner = Inner {
             space,
             sessions: HashMap::new(),
             disconnected: HashMap::new(),
-            reopen_until: may_have_opens.then(|| Instant::now() + REOPEN_GRACE),
+            reopen_until: recovered.may_have_opens.then(|| Instant::now() + REOPEN_GRACE),
             stopped: false,
         };
         Ok(MetadataService { inner: Mutex::new(inner), changed: Condvar::new() })
     }
 
-    /// Closes the name space after an orderly shutdown: the next start knows that everything is stored and no file is open.
+    /// Closes the name space after an orderly shutdown: the next start knows that everything is stored, and whether clients may have files open.
     pub fn close(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         inner.stopped = true;
