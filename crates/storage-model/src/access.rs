@@ -141,7 +141,14 @@ impl StorageModel {
 
     /// Makes the content and length of a file survive a loss of power.
     pub fn sync(&mut self, inode: InodeNumber) -> io::Result<()> {
-        self.sync_nodes(inode.0..inode.0 + 1)
+        let is_loss_unreported = std::mem::take(&mut self.contents(inode.0).is_loss_unreported);
+        let outcome = self.sync_nodes(inode.0..inode.0 + 1);
+        if is_loss_unreported { outcome.and_then(|()| fail(libc::EIO)) } else { outcome }
+    }
+
+    /// How often a sync lost bytes. A sync of the whole medium through a descriptor that was opened before such a loss reports it once.
+    pub fn losing_syncs(&self) -> u64 {
+        self.losing_syncs
     }
 
     /// Makes everything survive a loss of power.
@@ -156,7 +163,12 @@ impl StorageModel {
         let fault = self.change(|fault| {
             matches!(fault, InjectedFault::Kill | InjectedFault::Fail(_) | InjectedFault::FailSync)
         })?;
+        // Without directories the model belongs to one process, which has the report already.
+        let is_shared = nodes.len() > 1 && self.has_directories;
+        self.losing_syncs += u64::from(fault == Some(InjectedFault::FailSync));
         for node in nodes {
+            let loses = fault == Some(InjectedFault::FailSync) && !self.contents(node).dirty.is_empty();
+            self.contents(node).is_loss_unreported |= is_shared && loses;
             for (sector, versions) in std::mem::take(&mut self.contents(node).dirty) {
                 let last = versions[versions.len() - 1];
                 match fault {

@@ -16,6 +16,8 @@ pub(crate) struct Contents {
     pub stable_len: usize,
     pub lengths: Vec<usize>,
     pub pages: BTreeSet<u64>,
+    /// A sync of the whole medium lost bytes of this file. The next sync of the file reports it, as Linux does.
+    pub is_loss_unreported: bool,
 }
 
 impl Contents {
@@ -110,6 +112,7 @@ impl Contents {
         self.dirty.clear();
         self.forgotten.clear();
         self.lengths.clear();
+        self.is_loss_unreported = false;
         self.pages = (0..(len as u64).div_ceil(PAGE)).collect();
     }
 

@@ -79,6 +79,8 @@ pub struct StorageModel {
     time: u64,
     /// The number of operations that changed something.
     changes: u64,
+    /// The number of syncs that lost bytes.
+    losing_syncs: u64,
     planned: Vec<(u64, InjectedFault)>,
     names: NameTable,
     stable: NameTable,
@@ -105,6 +107,7 @@ impl StorageModel {
             capacity: UNLIMITED,
             time: 0,
             changes: 0,
+            losing_syncs: 0,
             planned: Vec::new(),
             names: NameTable::default(),
             stable: NameTable::default(),

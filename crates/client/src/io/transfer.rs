@@ -39,6 +39,8 @@ pub(crate) fn transfer(open: &OpenFile, memory: Memory<'_, '_>, ahead: u16) -> R
             false => write_replicas(open, planned.shares, planned.copied, &mut access)?,
         }
     }
+    // The metadata server may have removed the file meanwhile: then what was read are not its bytes.
+    open.core.check_not_gone(open.file)?;
     Ok(access.memory.leading(access.ceiling.unwrap_or(u64::MAX)))
 }
 

@@ -276,6 +276,10 @@ impl File {
                 left.append(&mut batch);
             }
         }
+        // The metadata server may have removed the file meanwhile: then its blocks are those of no file.
+        if !servers.is_empty() {
+            self.open().core.check_not_gone(self.open().file)?;
+        }
         Ok(left)
     }
 

@@ -27,6 +27,8 @@ struct OpenDescription {
     is_directory: bool,
     options: SimulatedOpenOptions,
     position: AtomicU64,
+    /// The syncs that lost bytes before this descriptor was opened, or that it has reported.
+    losing_syncs: AtomicU64,
 }
 
 impl Drop for OpenDescription {
@@ -84,7 +86,7 @@ impl SimulatedOpenOptions {
         if !self.read && !self.writes() || self.truncate && !self.write || self.create && !self.writes() {
             return fail(libc::EINVAL);
         }
-        let (identity, kind) = with_device(&path, |model, host, device| {
+        let (identity, kind, losing_syncs) = with_device(&path, |model, host, device| {
             let inode = match model.find(&path)? {
                 Some(_) if self.create_new => return fail(libc::EEXIST),
                 Some(inode) => inode,
@@ -100,7 +102,7 @@ impl SimulatedOpenOptions {
             if self.truncate && model.stats(inode)?.len > 0 {
                 model.set_len(inode, 0)?;
             }
-            Ok((FileIdentity { host, device, inode }, kind))
+            Ok((FileIdentity { host, device, inode }, kind, model.losing_syncs()))
         })?;
         let number = scheduler::with(|scheduler| {
             scheduler.files.opened += 1;
@@ -113,6 +115,7 @@ impl SimulatedOpenOptions {
             is_directory: kind == NodeKind::Directory,
             options: self.clone(),
             position: AtomicU64::new(0),
+            losing_syncs: AtomicU64::new(losing_syncs),
         })))
     }
 }
@@ -312,7 +315,12 @@ pub fn next_data(file: &SimulatedFile, at: u64) -> io::Result<Option<u64>> {
 
 /// Makes everything on the file system of an open file survive a loss of power.
 pub fn sync_file_system(file: &SimulatedFile) -> io::Result<()> {
-    file.act(|model, _| model.sync_all())
+    file.act(|model, _| {
+        let outcome = model.sync_all();
+        let lost = model.losing_syncs();
+        let is_reported = file.0.losing_syncs.swap(lost, Ordering::Relaxed) == lost;
+        if is_reported { outcome } else { outcome.and(Err(io::Error::from_raw_os_error(libc::EIO))) }
+    })
 }
 
 /// The total space on the file system of an open file, and the space that may still be allocated, in bytes.
