@@ -10,7 +10,9 @@ use pario_cache::SlotRef;
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::greeting::Role;
-use pario_wire::message::{AcquireIntent, BlockRange, ByteRange, ByteSelection, ServerStatus};
+use pario_wire::message::{
+    AcquireIntent, BlockRange, ByteRange, ByteSelection, OpenAccess, OpenFileEntry, ServerStatus,
+};
 use pario_wire::{Reply, Request, Secret};
 
 const FILE: FileId = FileId(99);
@@ -342,24 +344,41 @@ fn large_reads_are_complete_also_for_slow_readers() {
 }
 
 #[test]
-fn the_space_of_removed_files_is_free_after_an_orderly_shutdown() {
+fn a_removed_file_that_a_client_has_open_survives_an_orderly_shutdown() {
     let dir = Scratch::new("reclaim");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let file = client.create("/file").file;
+    let bytes = pattern(100_000, 5);
+    client.write(0, file, 0, &bytes);
+    assert_eq!(client.ask(&Request::Unlink { path: "/file".into() }), Reply::Done);
+    server.shut_down().unwrap();
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let files = vec![OpenFileEntry { file, access: OpenAccess::Both }];
+    assert_eq!(client.ask(&Request::Reopen { files }), Reply::Reopened { gone: Vec::new() });
+    assert!(client.read(0, file, 0, bytes.len()) == (bytes, 100_000), "the bytes of an open file are gone");
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn the_space_of_removed_files_is_free_after_an_orderly_shutdown() {
+    let dir = Scratch::new("reclaimed");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     let file = client.create("/file").file;
     client.write(0, file, 0, &pattern(100_000, 5));
     assert_eq!(client.ask(&Request::Sync { file, durable: true }), Reply::Done);
     assert_eq!(client.ask(&Request::Unlink { path: "/file".into() }), Reply::Done);
-    let parts = |client: &mut Client| match client.ask(&Request::ListParts { after: FileId(0), most: 9 }) {
-        Reply::Parts { parts, .. } => parts.len(),
-        other => panic!("{other:?}"),
-    };
-    // The client has the file open until the shutdown.
-    assert_eq!(parts(&mut client), 1);
+    assert_eq!(client.ask(&Request::Reopen { files: Vec::new() }), Reply::Reopened { gone: Vec::new() });
     server.shut_down().unwrap();
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 2);
-    wait_until("the server waits for clients of its predecessor", || parts(&mut client) == 0);
+    let mut parts = || match client.ask(&Request::ListParts { after: FileId(0), most: 9 }) {
+        Reply::Parts { parts, .. } => parts.len(),
+        other => panic!("{other:?}"),
+    };
+    wait_until("the server waits for clients of its predecessor", || parts() == 0);
     server.shut_down().unwrap();
 }
 
