@@ -225,7 +225,7 @@ impl BlockGuard<'_> {
         }
         let result = change(memory, slot);
         if !range.is_empty() {
-            memory.written(slot, range.end)?;
+            memory.written(slot)?;
         }
         Ok(result)
     }

@@ -276,18 +276,17 @@ impl PoolMemory {
     /// copied lies before the end of the block, so it is stored with the block, and does not vanish after others have seen it.
     #[inline]
     pub fn reach(&self, slot: u32, end: u32) {
-        self.end_word(slot).raise(u64::from(end));
-    }
-
-    /// Called after a write that reached `end`: the caller has the slot pinned, and its bytes are in place. The server sets
-    /// [`RETIRED`] in the same word before its last search for dirty slots, so it either sees this write or refuses it; and
-    /// a flush that uses up the space for the block clears [`ROOM`] in the step in which it makes the block clean.
-    #[inline]
-    pub fn written(&self, slot: u32, end: u32) -> std::result::Result<(), PinError> {
         if pario_runtime::is_planted("end-shrinks") {
             self.set_end(slot, end);
         }
-        self.reach(slot, end);
+        self.end_word(slot).raise(u64::from(end));
+    }
+
+    /// Called after a write that [reached](PoolMemory::reach) its end: the caller has the slot pinned, and its bytes are in place. The server sets
+    /// [`RETIRED`] in the same word before its last search for dirty slots, so it either sees this write or refuses it; and
+    /// a flush that uses up the space for the block clears [`ROOM`] in the step in which it makes the block clean.
+    #[inline]
+    pub fn written(&self, slot: u32) -> std::result::Result<(), PinError> {
         let now = self.now();
         self.used(slot).note(now);
         self.modified(slot).note(now);

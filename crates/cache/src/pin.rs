@@ -82,10 +82,11 @@ impl Pin {
     /// is accepted once there is some ([`grant_room`](Pin::grant_room)).
     pub fn mark_written(&self, range: Range<u32>) -> Result<(), PinError> {
         assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
-        match range.is_empty() {
-            true => Ok(()),
-            false => self.inner.memory.written(self.slot, range.end),
+        if range.is_empty() {
+            return Ok(());
         }
+        self.inner.memory.reach(self.slot, range.end);
+        self.inner.memory.written(self.slot)
     }
 
     /// Whether the store has space for the block's next version. If not, reserve it, and [grant it](Pin::grant_room).
