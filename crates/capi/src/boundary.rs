@@ -184,8 +184,7 @@ fn report_outcome(
     if env().verbose {
         warn(&format!("rank {}: {name}: {error}", host.world_rank()));
     }
-    errhandler::invoke(host, handler, handle, class, &|| format!("{name}: {error}"));
-    class
+    errhandler::invoke(host, handler, handle, class, &|| format!("{name}: {error}"))
 }
 
 /// Exports functions, each under its MPI_ and its PMPI_ name.

@@ -97,17 +97,18 @@ pub(crate) fn release(host: &'static Host, file: &MpiFile) {
     }
 }
 
-/// Invokes an error handler for a failure on the file `handle`.
+/// Invokes an error handler for a failure on the file `handle`. Returns the error code that the failed call returns: a user's handler may
+/// change it, even to MPI_SUCCESS (MPI 4.1, section 9.3).
 pub(crate) fn invoke(
     host: &'static Host,
     handler: usize,
     handle: usize,
     class: c_int,
     describe: &dyn Fn() -> String,
-) {
+) -> c_int {
     let fixed = &host.constants().handle;
     if handler == fixed.errors_return {
-        return;
+        return class;
     }
     let user = users().get(&handler).map(|user| (user.function, user.language));
     match user {
@@ -116,17 +117,19 @@ pub(crate) fn invoke(
         None => {
             warn(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), describe()));
             host.abort(host.world(), class);
+            class
         }
     }
 }
 
-fn call_c(function: usize, mut handle: usize, mut class: c_int) {
+fn call_c(function: usize, mut handle: usize, mut class: c_int) -> c_int {
     type Handler = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
     // SAFETY: the program registered this function as MPI_File_errhandler_function.
     unsafe { std::mem::transmute::<usize, Handler>(function)(&mut handle, &mut class) };
+    class
 }
 
-fn call_fortran(function: usize, handle: usize, mut class: c_int) {
+fn call_fortran(function: usize, handle: usize, mut class: c_int) -> c_int {
     let mut number = handles::to_fortran(handle);
     // SAFETY: the program registered this subroutine for (file, error code), both INTEGER by reference.
     unsafe {
@@ -135,6 +138,7 @@ fn call_fortran(function: usize, handle: usize, mut class: c_int) {
             &mut class,
         )
     };
+    class
 }
 
 /// Creates a handler for a user's function.

@@ -73,7 +73,7 @@ fn threads() {
 
 #[test]
 fn error_handlers() {
-    clauses("handlers", &[1, 3], &["13", "13b", "13c"]);
+    clauses("handlers", &[1, 3], &["13", "13b", "13c", "13d"]);
 }
 
 /// `MPI_ERRORS_ARE_FATAL` is the one handler that must not return.

@@ -234,11 +234,11 @@ fn find_word(words: &'static [&'static str], text: &str) -> Option<&'static str>
     words.iter().copied().find(|w| equals(w, text))
 }
 
-/// Booleans and on/off switches accept each other's words, because programs mix them up.
+/// Booleans and on/off switches accept each other's words, and 1 and 0, because programs mix them up.
 fn parse_switch(text: &str) -> Option<bool> {
-    if equals(text, "true") || equals(text, "enable") {
+    if equals(text, "true") || equals(text, "enable") || text == "1" {
         Some(true)
-    } else if equals(text, "false") || equals(text, "disable") {
+    } else if equals(text, "false") || equals(text, "disable") || text == "0" {
         Some(false)
     } else {
         None
@@ -324,6 +324,7 @@ mod tests {
             HintType::OnOff.parse("true").map(|v| HintType::OnOff.format(&v)).as_deref(),
             Some("enable")
         );
+        assert_eq!(HintType::Boolean.parse("1"), Some(HintValue::Switch(true)));
         assert_eq!(HintType::Boolean.parse("automatic"), None);
     }
 

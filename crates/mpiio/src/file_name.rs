@@ -7,7 +7,7 @@ use pario_types::ErrorKind;
 use crate::env::Env;
 use crate::error::{Error, Result};
 
-/// ROMIO's prefixes for file systems. Pario strips them; all of them mean a plain file.
+/// ROMIO's prefixes for file systems. Pario strips them: a name means the same with and without them.
 const PLAIN_PREFIXES: [&str; 6] = ["ufs:", "nfs:", "xfs:", "lustre:", "gpfs:", "panfs:"];
 
 /// A parsed file name.
@@ -26,7 +26,7 @@ pub(crate) enum FileName {
 
 impl FileName {
     /// Parses a file name. `pario:partition/path`, `pario:/path` and paths below the mount point are files on a
-    /// partition. All other names are paths of plain files, with or without a prefix that names the file system.
+    /// partition. All other names are paths of plain files. A prefix that names a file system changes nothing.
     pub fn parse(name: &Path, env: &Env) -> Result<FileName> {
         let text = name.as_os_str().as_encoded_bytes();
         if text.is_empty() {
@@ -40,13 +40,10 @@ impl FileName {
             ))?;
             return FileName::on(if partition.is_empty() { None } else { Some(partition) }, path, env);
         }
-        let plain = PLAIN_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
-        match (plain, &env.mount) {
-            (None, Some(mount)) => match below(Path::new(name), mount) {
-                Some(path) => FileName::on(None, &path, env),
-                None => Ok(FileName::Plain(PathBuf::from(name))),
-            },
-            _ => Ok(FileName::Plain(PathBuf::from(plain.unwrap_or(name)))),
+        let plain = PLAIN_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+        match env.mount.as_deref().and_then(|mount| below(Path::new(plain), mount)) {
+            Some(path) => FileName::on(None, &path, env),
+            None => Ok(FileName::Plain(PathBuf::from(plain))),
         }
     }
 
@@ -104,7 +101,7 @@ mod tests {
         let path = |name: &str| parse(name, Some("p"), Some("/mnt"));
         assert_eq!(path("ufs:/a/b").unwrap(), FileName::Plain("/a/b".into()));
         assert_eq!(path("lustre:c").unwrap(), FileName::Plain("c".into()));
-        assert_eq!(path("ufs:/mnt/x").unwrap(), FileName::Plain("/mnt/x".into()));
+        assert_eq!(path("ufs:/mnt/x").unwrap(), path("/mnt/x").unwrap());
         assert_eq!(path("a:b").unwrap(), FileName::Plain("a:b".into()));
         assert_eq!(path("").unwrap_err().kind(), ErrorKind::BadFile);
     }

@@ -4,7 +4,7 @@
 //! 2. *Announcement*: rank 0 opens or creates the file and announces what it found ([`OpenAnnouncement`]).
 //! 3. *Storage*: the other ranks open the file, and all ranks learn whether all succeeded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -95,11 +95,12 @@ impl<'a> Opening<'a> {
         let raw_amode = request.raw_amode;
         let checked = (|| {
             let amode = request.bits.check()?;
-            let name = FileName::parse(&request.name?, env())?;
-            Ok((amode, name, request.info?))
+            let given = request.name?;
+            let name = FileName::parse(&given, env())?;
+            Ok((amode, (name, given), request.info?))
         })();
         let name_digest = if_develop(|| match &checked {
-            Ok((_, name, _)) => fnv1a(name.shown().as_os_str().as_encoded_bytes().iter().copied()),
+            Ok((_, (name, _), _)) => fnv1a(name.shown().as_os_str().as_encoded_bytes().iter().copied()),
             Err(_) => 0,
         });
         let same = [
@@ -107,8 +108,8 @@ impl<'a> Opening<'a> {
             MustMatch(name_digest, "the file name of MPI_File_open differs between ranks"),
         ];
         let mut planned = [u64::from(env().plan.is_some())];
-        let (amode, name, info) = group.agree_on(checked, &same, &mut planned)?;
-        let hints = resolve_hints(&name, &info, group.rank == 0);
+        let (amode, (name, given), info) = group.agree_on(checked, &same, &mut planned)?;
+        let hints = resolve_hints(&name, &given, &info, group.rank == 0);
         let how = PlainOpenOptions {
             read: amode.read,
             write: amode.write,
@@ -303,11 +304,11 @@ impl<'a> Opening<'a> {
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "the system has no random numbers");
 
-/// The hints in force for a file: those of the environment and those of the info argument. One rank `warns` about hints
-/// that have no effect.
-fn resolve_hints(name: &FileName, info: &[(String, String)], warns: bool) -> Hints {
+/// The hints in force for a file that was opened under the name `given`: those of the environment and those of the info argument. One rank
+/// `warns` about hints that have no effect.
+fn resolve_hints(name: &FileName, given: &Path, info: &[(String, String)], warns: bool) -> Hints {
     let mut hints = env().hints();
-    hints.set_filename(&name.shown().to_string_lossy());
+    hints.set_filename(&given.to_string_lossy());
     if warns {
         env().warn_once();
     }

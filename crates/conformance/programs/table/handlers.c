@@ -153,6 +153,27 @@ static void null_handler(void)
     END_CLAUSE();
 }
 
+static void forgive(MPI_File *fh, int *code, ...)
+{
+    (void)fh;
+    *code = MPI_SUCCESS;
+}
+
+static void changed_code(void)
+{
+    MPI_Errhandler handler;
+    CLAUSE("13d", "a call returns the code that its file's handler leaves, even if that is MPI_SUCCESS");
+    MPI_File fh = open_all("file", MPI_MODE_RDONLY);
+    OK(MPI_File_create_errhandler(forgive, &handler));
+    OK(MPI_File_set_errhandler(fh, handler));
+    OK(MPI_Errhandler_free(&handler));
+    OK(MPI_File_seek(fh, -1, MPI_SEEK_SET));
+    OK(MPI_File_set_errhandler(fh, MPI_ERRORS_RETURN));
+    GIVES(MPI_File_seek(fh, -1, MPI_SEEK_SET), MPI_ERR_ARG);
+    OK(MPI_File_close(&fh));
+    END_CLAUSE();
+}
+
 /* Argument `fatal`: an error under MPI_ERRORS_ARE_FATAL ends the program here. */
 static void fatal(void)
 {
@@ -174,5 +195,6 @@ int main(int argc, char **argv)
     defaults();
     called_with_file_and_code();
     null_handler();
+    changed_code();
     return finish();
 }

@@ -219,6 +219,8 @@ static void hints(void)
     OK(MPI_File_get_info(fh, &first));
     hint(first, "cb_buffer_size", value);
     CHECK(strcmp(value, "2097152") == 0, "cb_buffer_size is %s after open", value);
+    hint(first, "filename", value);
+    CHECK(strcmp(value, path("info")) == 0, "filename is %s, not the name of the open", value);
     MPI_Info_free(&first);
     OK(MPI_File_close(&fh));
     END_CLAUSE();
