@@ -12,11 +12,23 @@ pub use cargo_tools::{cargo_deny, cargo_nextest};
 pub use python::{mpi4py, mpi4py_source, perfetto, pydarshan, standard_abi};
 
 use crate::host::HOSTS;
-use crate::program::Outcome;
+use crate::program::{self, Outcome};
 
 /// What `demo` and `bench` need: compilers and both MPIs.
 pub fn compilers_and_mpis() -> Outcome {
     packages::install(packages::Need::Run)
+}
+
+/// LLVM's tools for profiles, by their Debian names.
+pub const LLVM_PROFDATA: &str = "llvm-profdata-19";
+pub const LLVM_COV: &str = "llvm-cov-19";
+
+/// What `simulate --coverage` needs, and no other command.
+pub fn coverage_tools() -> Outcome {
+    if [LLVM_PROFDATA, LLVM_COV].iter().all(|tool| program::works(tool, &["--version"])) {
+        return Ok(());
+    }
+    packages::install_named(&["llvm-19"])
 }
 
 /// All that `test` needs.

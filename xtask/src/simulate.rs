@@ -1,23 +1,30 @@
 //! Runs clients and servers in a simulated world of faults: builds and runs `crates/fault-simulation`.
 
+mod coverage;
+mod report;
+
 use std::process::Command;
 
 use crate::place;
 use crate::program::{self, Failure, Outcome};
 
+/// The arguments of cargo that build the simulation.
+const BUILD: [&str; 6] = ["build", "--profile", "simulation", "--quiet", "-p", "pario-fault-simulation"];
+
+/// The flags of the compiler with which all crates are compiled.
+const FLAGS: &str = "--cfg pario_simulation -D warnings";
+
 /// Builds the simulation in a directory of its own: all crates are compiled in another way.
 pub fn build() -> Outcome {
-    program::run(cargo().args([
-        "build",
-        "--profile",
-        "simulation",
-        "--quiet",
-        "-p",
-        "pario-fault-simulation",
-    ]))
+    program::run(cargo().args(BUILD))
 }
 
 pub fn run(arguments: &[String]) -> Outcome {
+    let is_coverage = |word: &&String| *word == "--coverage";
+    if arguments.iter().any(|word| is_coverage(&word)) {
+        let rest: Vec<&String> = arguments.iter().filter(|word| !is_coverage(word)).collect();
+        return coverage::run(&rest);
+    }
     build()?;
     let mut simulation = cargo();
     simulation.args(["run", "--profile", "simulation", "--quiet", "-p", "pario-fault-simulation", "--"]);
@@ -49,8 +56,6 @@ fn fingerprint(command: &mut Command) -> Outcome<String> {
 
 fn cargo() -> Command {
     let mut cargo = program::cargo();
-    cargo
-        .env("RUSTFLAGS", "--cfg pario_simulation -D warnings")
-        .env("CARGO_TARGET_DIR", place::target().join("simulation"));
+    cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", place::target().join("simulation"));
     cargo
 }

@@ -236,10 +236,14 @@ impl DirtySweep {
                 flushes.push(BlockFlush::start(&self.inner, &mut table, slot));
             }
         }
+        drop(table);
         match (flushes.is_empty(), self.left.is_empty()) {
             (false, _) => SweepStep::Flush(flushes),
             (true, false) => SweepStep::Wait,
-            (true, true) => SweepStep::Done,
+            (true, true) => {
+                pario_runtime::check_invariants();
+                SweepStep::Done
+            }
         }
     }
 }

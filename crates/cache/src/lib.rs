@@ -37,6 +37,7 @@ mod flush;
 mod geometry;
 mod inspect;
 mod invalidation;
+mod invariants;
 mod ledger;
 mod mapping;
 mod memory;

@@ -191,6 +191,20 @@ impl PoolMemory {
         self.end_word(slot).get().min(u64::from(self.geometry.block)) as u32
     }
 
+    /// The end as it is, for checks.
+    pub fn end_peeked(&self, slot: u32) -> u64 {
+        self.end_word(slot).peek()
+    }
+
+    /// The first byte of the slot's block beyond its end that is not zero, for checks.
+    pub fn nonzero_beyond_end(&self, slot: u32) -> Option<usize> {
+        let end = self.end_peeked(slot).min(self.geometry.block.into()) as usize;
+        let len = self.geometry.block as usize - end;
+        let place = self.place(slot, end as u32, len);
+        let nonzero = |bytes: &mut [u8]| bytes.iter().position(|byte| *byte != 0);
+        self.segment.bytes(place, len, nonzero).map(|at| end + at)
+    }
+
     #[inline]
     pub fn set_end(&self, slot: u32, end: u32) {
         self.end_word(slot).put(u64::from(end));

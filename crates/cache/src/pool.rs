@@ -174,7 +174,11 @@ impl Pool {
     ) -> Pool {
         let advance = PageAdvance::new(table.unused, memory.geometry);
         let table = Mutex::new(table);
-        Pool { inner: Arc::new(PoolInner { memory, pins, table, advance, path: path.into(), _claim: claim }) }
+        let inner = Arc::new(PoolInner { memory, pins, table, advance, path: path.into(), _claim: claim });
+        #[cfg(pario_simulation)]
+        crate::invariants::watch(&inner);
+        pario_runtime::check_invariants();
+        Pool { inner }
     }
 
     /// The segment that clients map.
@@ -429,6 +433,12 @@ impl Pool {
 impl PoolInner {
     pub fn table(&self) -> MutexGuard<'_, SlotTable> {
         self.table.lock()
+    }
+
+    /// Looks at the table unless a thread holds its lock.
+    #[cfg(pario_simulation)]
+    pub fn inspect<R>(&self, look: impl FnOnce(&SlotTable) -> R) -> Option<R> {
+        self.table.inspect(look)
     }
 }
 

@@ -292,8 +292,8 @@ impl SlotTable {
         self.memory.state(slot).add(generation(1));
     }
 
-    /// Frees a slot, whatever its content. It must not be pinned.
-    pub fn free(&mut self, slot: u32) {
+    /// Frees a slot, whatever its content. It must not be pinned. Returns the state before.
+    pub fn free(&mut self, slot: u32) -> u64 {
         let entry = &mut self.entries[slot as usize];
         assert!(entry.phase != SlotPhase::Free && !entry.flushing, "slot {slot} is {entry:?}");
         entry.generation = entry.generation.wrapping_add(1);
@@ -305,13 +305,15 @@ impl SlotTable {
                 self.index.remove(&file);
             }
         }
-        let before = self.memory.state(slot).swap(self.fresh(number));
+        let kept = if pario_runtime::is_planted("free-slot-stays-valid") { VALID } else { 0 };
+        let before = self.memory.state(slot).swap(self.fresh(number) | kept);
         if before & DIRTY != 0 {
             self.memory.count_clean();
         }
         self.withdrawn(before);
         self.soiled += 1;
         self.free.push(slot);
+        before
     }
 
     /// Frees the least recently used of the slots that are clean and not pinned: some at a time, so that the search of all
@@ -339,7 +341,9 @@ impl SlotTable {
                 state.clear(CLOSED);
                 memory.used(slot).note(self.clock);
             } else {
-                self.free(slot);
+                let _before = self.free(slot);
+                #[cfg(pario_simulation)]
+                crate::invariants::check_evicted(slot, _before);
                 self.tally.evictions += 1;
             }
         }

@@ -194,6 +194,7 @@ impl PoolTruncation {
         }
         drop(table);
         self.inner.advance.look();
+        pario_runtime::check_invariants();
     }
 
     /// The store may not be truncated, or only in part. Dirty blocks stay, since they are newer than the stored ones; clean blocks
@@ -207,6 +208,7 @@ impl PoolTruncation {
         }
         drop(table);
         self.inner.advance.look();
+        pario_runtime::check_invariants();
     }
 
     /// The slots that this truncation has closed.

@@ -281,6 +281,7 @@ impl<'a> Run<'a> {
     }
 
     fn check(&self) {
+        assert_eq!(self.pool().check_invariants(), Ok(()));
         let counters = self.pool().counters();
         assert!(counters.valid <= self.pool().geometry().slots);
         assert_eq!(self.pool().dirty(), counters.dirty);

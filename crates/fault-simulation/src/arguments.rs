@@ -31,11 +31,16 @@ Histories
 A history that failed
   --shrink S     look for a smaller history that fails, for so long [60]
   --no-shrink    do not
+  --keep-going   go on after a failing history; at the end, a line for each of them
   --log          run only the seed of --seed, and print its log: calls with their results, faults, starts and ends of processes
 
 Planted bugs
   --bug NAME     plant a bug, and expect to find it
   --bugs         plant each bug in turn, --jobs at a time; a table of how soon each is found (--seconds for each [600])
+
+Coverage
+  --coverage     how many lines of the production crates the histories reach, as a table [2000 histories]
+  --unreached    with --coverage: also each file, and the functions that no history reached
 
 Output
   --json         all numbers as one line of JSON
@@ -69,6 +74,8 @@ pub struct Arguments {
     pub deadline: u64,
     /// Seconds for the search for a smaller history.
     pub shrink: u64,
+    /// Whether histories go on after one that failed.
+    pub keep_going: bool,
     pub json: bool,
 }
 
@@ -87,6 +94,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
         bugs: false,
         deadline: 60,
         shrink: 60,
+        keep_going: false,
         json: false,
     };
     while let Some(word) = words.next() {
@@ -102,6 +110,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments
             "--deadline" => arguments.deadline = number()?.max(1),
             "--shrink" => arguments.shrink = number()?,
             "--no-shrink" => arguments.shrink = 0,
+            "--keep-going" => arguments.keep_going = true,
             "--json" => arguments.json = true,
             "--log" => arguments.log = true,
             "--faults" => {

@@ -76,6 +76,8 @@ impl Pool {
             -1 => Err(format!("fork: {}", std::io::Error::last_os_error())),
             0 => {
                 run_child(&job, &file);
+                #[cfg(pario_coverage)]
+                write_profile();
                 // SAFETY: ends the child without destructors: the simulation has leaked what they would need.
                 unsafe { libc::_exit(0) }
             }
@@ -109,6 +111,17 @@ impl Drop for Pool {
             }
         }
     }
+}
+
+/// Adds the counters of this process to the profile, as `exit` would.
+#[cfg(pario_coverage)]
+fn write_profile() {
+    unsafe extern "C" {
+        fn __llvm_profile_write_file() -> libc::c_int;
+    }
+    // SAFETY: a function of the runtime of profiles, which is linked; no other thread runs.
+    let failed = unsafe { __llvm_profile_write_file() } != 0;
+    assert!(!failed, "the profile cannot be written");
 }
 
 /// The place of the first panic.
@@ -160,6 +173,7 @@ fn run_history(plan: &Plan, verbose: bool) -> Report {
             let place = PANIC.lock().ok().and_then(|place| place.clone());
             Some(format!("panic of {what}{}", place.unwrap_or_default()))
         }
+        (RunEnd::Violated(what), _) => Some(format!("an invariant does not hold: {what}")),
         (RunEnd::Deadlock(_), _) => Some("deadlock: no thread can ever go on".to_owned()),
         (RunEnd::TooManySteps, _) => Some(format!("the history does not end within {MOST_STEPS} steps")),
     };

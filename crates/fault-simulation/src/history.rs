@@ -7,7 +7,7 @@ use pario_conformance::torture::contents::{Circumstances, Contents};
 use pario_conformance::torture::history::{Call, CallOutcome, How, Op};
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::stall::{self, set_stalls};
-use pario_runtime::simulation::{file_system, random, scheduler};
+use pario_runtime::simulation::{file_system, invariants, random, scheduler};
 
 use crate::client::{Calls, Client};
 use crate::client_names::FIRST_NAMED;
@@ -87,6 +87,7 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     set_stalls(None);
     disk_faults::repair(plan);
     cluster.supervise(AFTER_DEATH * 2)?;
+    invariants::check_idle().map_err(|why| format!("left over from clients that ended: {why}"))?;
     let seen = Records { calls: Calls::default(), ..records.clone() };
     for _ in 0..plan.looks_before_ending {
         look(plan, &cluster, &seen, next_worker)?;

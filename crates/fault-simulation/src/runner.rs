@@ -60,6 +60,7 @@ fn unchanged_plan(arguments: &Arguments, seed: u64) -> Result<Plan, String> {
 fn run_all(arguments: &Arguments) -> Result<String, String> {
     let mut statistics = Statistics::new();
     let mut failure = None;
+    let mut passed_over = Vec::new();
     let kept = if arguments.first.is_none() { KEPT_SEEDS } else { &[] };
     let seeds = kept.iter().copied().chain(arguments.first.unwrap_or(1)..);
     let mut seeds = seeds.take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX));
@@ -75,8 +76,10 @@ fn run_all(arguments: &Arguments) -> Result<String, String> {
         }
         let (job, report) = pool.wait();
         statistics.add(&report);
-        if report.violation.is_some() {
-            failure = Some((job, report));
+        match &report.violation {
+            Some(why) if arguments.keep_going => passed_over.push(format!("seed {}: {why}", job.plan.seed)),
+            Some(_) => failure = Some((job, report)),
+            None => {}
         }
         if child::is_terminal() && !arguments.log && shown.elapsed() > Duration::from_millis(500) {
             eprint!("\r{}\x1b[K", statistics.progress());
@@ -95,6 +98,12 @@ fn run_all(arguments: &Arguments) -> Result<String, String> {
     }
     match failure {
         Some((job, report)) => Err(describe(arguments, &job, report)?),
+        None if !passed_over.is_empty() => Err(format!(
+            "{}\n{} histories failed:\n{}",
+            statistics.text(),
+            passed_over.len(),
+            passed_over.join("\n")
+        )),
         None if arguments.json => Ok(String::new()),
         None => Ok(format!("{}\nnothing was lost", statistics.text())),
     }

@@ -69,6 +69,7 @@ mod counters;
 mod error;
 mod extent;
 mod intervals;
+mod invariants;
 mod manager;
 mod message;
 

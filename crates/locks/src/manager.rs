@@ -40,31 +40,31 @@ pub struct LockManager<H> {
     limits: LockLimits,
     last_lock: u64,
     last_seq: u64,
-    locks: BTreeMap<LockId, GrantedLock<H>>,
-    files: BTreeMap<FileId, FileLocks<H>>,
-    holders: BTreeMap<H, HolderState>,
+    pub(crate) locks: BTreeMap<LockId, GrantedLock<H>>,
+    pub(crate) files: BTreeMap<FileId, FileLocks<H>>,
+    pub(crate) holders: BTreeMap<H, HolderState>,
     total: LockCounters,
 }
 
 #[derive(Clone, Debug)]
-struct GrantedLock<H> {
-    file: FileId,
-    claim: LockClaim<H>,
+pub(crate) struct GrantedLock<H> {
+    pub(crate) file: FileId,
+    pub(crate) claim: LockClaim<H>,
     /// Bytes that can be revoked.
-    idle: ExtentSet,
+    pub(crate) idle: ExtentSet,
     /// Bytes that the holder releases without a further message when its operations end.
-    owed: ExtentSet,
+    pub(crate) owed: ExtentSet,
     /// The bytes named in the revocation that is not answered yet.
-    asked: Option<LockExtent>,
+    pub(crate) asked: Option<LockExtent>,
 }
 
 #[derive(Clone, Debug)]
-struct FileLocks<H> {
-    granted: ConflictIndex<H>,
-    waiting: ConflictIndex<H>,
-    locks: BTreeSet<LockId>,
+pub(crate) struct FileLocks<H> {
+    pub(crate) granted: ConflictIndex<H>,
+    pub(crate) waiting: ConflictIndex<H>,
+    pub(crate) locks: BTreeSet<LockId>,
     /// Waiting requests in order of arrival.
-    queue: BTreeMap<u64, LockRequest<H>>,
+    pub(crate) queue: BTreeMap<u64, LockRequest<H>>,
     counters: LockCounters,
 }
 
@@ -77,11 +77,11 @@ impl<H> Default for FileLocks<H> {
 }
 
 #[derive(Clone, Debug, Default)]
-struct HolderState {
-    locks: BTreeSet<LockId>,
+pub(crate) struct HolderState {
+    pub(crate) locks: BTreeSet<LockId>,
     /// Extents of its cached locks by start; those of one mode do not overlap.
-    cached: BTreeMap<(FileId, LockMode), BTreeMap<u64, (u64, LockId)>>,
-    waiting: BTreeMap<LockTicket, (FileId, u64)>,
+    pub(crate) cached: BTreeMap<(FileId, LockMode), BTreeMap<u64, (u64, LockId)>>,
+    pub(crate) waiting: BTreeMap<LockTicket, (FileId, u64)>,
 }
 
 /// The changes of a call in one file, which may allow waiting requests to proceed.
@@ -491,13 +491,13 @@ impl<H: Copy + Ord> LockManager<H> {
 }
 
 impl<H: Copy + Ord> FileLocks<H> {
-    fn is_excluded(&self, request: &LockRequest<H>) -> bool {
+    pub(crate) fn is_excluded(&self, request: &LockRequest<H>) -> bool {
         let found = self.granted.excluding(request.claim(), request.extent, |_| ControlFlow::Break(()));
         found.is_some()
     }
 
     /// Whether a request has to wait for one that arrived before `seq`.
-    fn is_behind(&self, request: &LockRequest<H>, seq: u64) -> bool {
+    pub(crate) fn is_behind(&self, request: &LockRequest<H>, seq: u64) -> bool {
         let found = self.waiting.excluding(request.claim(), request.extent, |entry| match entry.id < seq {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

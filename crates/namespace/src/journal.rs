@@ -27,6 +27,7 @@ use crate::current::{self, Current, CurrentMark, Numbers};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::Action;
 use crate::frames::{Contents, Frames, HEADER, Next, Salt, frame, header};
+use crate::invariants::{FileContent, ReadFile};
 use crate::state::State;
 use crate::{Error, NamespaceConfig, ROOT, RecoveryReport, snapshot};
 
@@ -343,6 +344,46 @@ impl Journal {
         if let Ok(names) = self.disk.list() {
             remove_leftovers(self.disk.as_mut(), &names, self.mark.generation);
         }
+    }
+
+    /// Ids are assigned within what `current` reserves, so a successor never assigns one again.
+    pub fn check_numbers(&self, state: &State) -> Result<(), String> {
+        let is_within = |next: u64, numbers: &Numbers| (numbers.from..=numbers.upto).contains(&next);
+        let Journal { mark, len, mark_changed, .. } = self;
+        if !mark_changed
+            && !(is_within(state.next, &mark.files) && is_within(state.next_truncation, &mark.truncations))
+        {
+            return Err(format!("{} and {} are not reserved in {mark:?}", state.next, state.next_truncation));
+        }
+        match mark.flushed > *len {
+            true => Err(format!("{} bytes of the journal are flushed, but it has {len}", mark.flushed)),
+            false => Ok(()),
+        }
+    }
+
+    /// The state that the files describe. `None` while a failed write, sync or snapshot leaves their content open.
+    pub fn replayed(&self, read: ReadFile<'_>) -> Option<Result<State, Error>> {
+        if self.ragged || self.doubtful || self.mark_changed {
+            return None;
+        }
+        let (partition, generation) = (self.partition, self.mark.generation);
+        let open = |name: String| {
+            let path = self.disk.place().join(name);
+            read(&path).map(FileContent).ok_or(Error::Missing { file: path })
+        };
+        let replay = || {
+            let mut state = State::new();
+            if generation > 0 {
+                let mut file = open(format!("snapshot.{generation}"))?;
+                state = snapshot::read(&mut file, &self.path(), partition, generation)?.0;
+            }
+            let mut file = open(format!("journal.{generation}"))?;
+            let mark = Some(CurrentMark { is_closed: true, flushed: self.len, ..self.mark });
+            let recovery = Recovery { mark, boot: 0, partition, generation };
+            recovery.replay(&mut file, &self.path(), &mut state, &mut RecoveryReport::default())?;
+            Ok(state)
+        };
+        Some(replay())
     }
 
     fn path(&self) -> PathBuf {

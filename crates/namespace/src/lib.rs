@@ -21,6 +21,7 @@ mod error;
 mod files;
 mod frames;
 mod inodes;
+mod invariants;
 mod journal;
 mod listing;
 mod names;

@@ -115,7 +115,7 @@ pub struct Namespace {
     pub(crate) taken: HashSet<FileId>,
     /// Clients of the previous server may still report their open files.
     pub(crate) grace: bool,
-    journal: Journal,
+    pub(crate) journal: Journal,
     trouble: Option<Error>,
 }
 
@@ -236,7 +236,9 @@ impl Namespace {
         let record = Record { now, client, request, change };
         self.journal.take_numbers(&self.state)?;
         let is_skipped = pario_runtime::is_planted("rename-without-journal")
-            && matches!(record.change, Change::Rename { .. });
+            && matches!(record.change, Change::Rename { .. })
+            || pario_runtime::is_planted("opens-without-journal")
+                && matches!(record.change, Change::Writing { .. });
         if !is_skipped && !pario_runtime::is_planted("journal-skips-record") {
             self.journal.append(&record)?;
         }

@@ -288,6 +288,27 @@ impl Opens {
         left
     }
 
+    /// Checks that the opens of clients and files agree, and that only files are open.
+    pub fn check_counts(&self, is_file: impl Fn(FileId) -> bool) -> Result<(), String> {
+        let held = |file: FileId| {
+            let counts = self.clients.values().filter_map(|client| client.held.get(&file));
+            counts.fold((0, 0), |sum, held| (sum.0 + held.all(), sum.1 + held.writing))
+        };
+        for (file, open) in &self.files {
+            if !is_file(*file) {
+                return Err(format!("{file:?} is open, but does not exist"));
+            }
+            if held(*file) != (open.opens, open.writers) || open.opens == 0 {
+                return Err(format!("clients have {file:?} open {:?} times: {open:?}", held(*file)));
+            }
+        }
+        let is_open = |file: &FileId| self.files.contains_key(file);
+        match self.clients.values().flat_map(|client| client.held.keys()).find(|file| !is_open(file)) {
+            None => Ok(()),
+            Some(file) => Err(format!("a client has {file:?} open, which counts as closed")),
+        }
+    }
+
     fn adjust(&mut self, file: FileId, before: OpenCounts, after: OpenCounts, left: &mut ReleasedFiles) {
         let open = self.files.entry(file).or_insert(OpenFile::NEW);
         let written = open.writers > 0;

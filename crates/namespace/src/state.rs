@@ -153,7 +153,8 @@ impl State {
                 }
                 let unsure = self.ask();
                 self.set_size(file, unsure)?;
-                self.next_truncation = id.0 + 1;
+                let is_reused = pario_runtime::is_planted("truncation-number-reused");
+                self.next_truncation = id.0 + u64::from(!is_reused);
                 let begun = Truncation { id, size, client: record.client, contended, is_left: false };
                 self.truncations.insert(file, begun);
             }

@@ -64,6 +64,10 @@ mod real {
         false
     }
 
+    /// Lets a simulation check the invariants of all programs, after a change that matters.
+    #[inline(always)]
+    pub fn check_invariants() {}
+
     /// Ends this process at once.
     pub fn abort() -> ! {
         std::process::abort()
@@ -71,9 +75,10 @@ mod real {
 }
 
 #[cfg(not(pario_simulation))]
-pub use real::{abort, is_planted, point, process, sync, thread, thread_local};
+pub use real::{abort, check_invariants, is_planted, point, process, sync, thread, thread_local};
 
 #[cfg(pario_simulation)]
 pub use simulation::{
-    command as process, fs, host, planted::is_planted, process::abort, scheduler::point, sync, thread,
+    command as process, fs, host, invariants::check_now as check_invariants, planted::is_planted,
+    process::abort, scheduler::point, sync, thread,
 };

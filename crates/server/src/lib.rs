@@ -22,6 +22,8 @@ mod counters;
 mod error;
 mod event_loop;
 mod handlers;
+#[cfg(pario_simulation)]
+mod invariants;
 mod leases;
 mod locks;
 mod metadata;

@@ -77,11 +77,16 @@ impl MetadataService {
     pub fn close(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         inner.stopped = true;
-        Ok(inner.space.shut_down()?)
+        let closed = inner.space.shut_down();
+        drop(inner);
+        pario_runtime::check_invariants();
+        Ok(closed?)
     }
 
     pub fn sync(&self) -> Result<()> {
-        Ok(self.inner.lock().space.sync()?)
+        let synced = self.inner.lock().space.sync();
+        pario_runtime::check_invariants();
+        Ok(synced?)
     }
 
     /// Why the last snapshot could not be written, if so.

@@ -83,6 +83,8 @@ impl Server {
             log(&format!("cannot note which cache is used in {}: {error}", config.directory.display()));
         }
         let core = Arc::new(Core::new(config, tier, metadata, listeners, retired, previous)?);
+        #[cfg(pario_simulation)]
+        crate::invariants::watch_server(&core);
         loss.into_iter().for_each(|loss| core.counters.record_error(loss));
         let mut server = Server {
             core,

@@ -50,7 +50,12 @@ pub fn install(need: Need) -> Outcome {
     if !program::works("dpkg-query", &["--version"]) {
         return without_apt(&wanted);
     }
-    let missing = missing(&wanted)?;
+    install_named(&wanted)
+}
+
+/// Installs those of these packages that are missing, or says what to run.
+pub fn install_named(wanted: &[&str]) -> Outcome {
+    let missing = missing(wanted)?;
     if missing.is_empty() {
         println!("system packages: all {} there", wanted.len());
         return Ok(());

@@ -13,6 +13,8 @@
 
 mod fetch;
 mod file;
+#[cfg(any(test, pario_simulation))]
+mod invariants;
 mod lease;
 mod mailbox;
 mod memory_budget;
@@ -163,7 +165,10 @@ impl std::fmt::Debug for Tier1 {
 impl Shared {
     pub fn new() -> Arc<Shared> {
         let state = Mutex::new(State::new(TierOptions::default()));
-        Arc::new(Shared { state, changed: Condvar::new(), work: Condvar::new() })
+        let shared = Arc::new(Shared { state, changed: Condvar::new(), work: Condvar::new() });
+        #[cfg(pario_simulation)]
+        invariants::watch(&shared);
+        shared
     }
 
     pub fn open(

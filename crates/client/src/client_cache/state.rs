@@ -275,6 +275,12 @@ impl State {
         self.dirty.values().map(each)
     }
 
+    /// Whether a block is among the dirty ones, and among the clean ones.
+    #[cfg(any(test, pario_simulation))]
+    pub fn is_listed(&self, block: &Block, place: Place) -> (bool, bool) {
+        (self.dirty.get(&block.tick) == Some(&place), self.clean.get(&block.tick) == Some(&place))
+    }
+
     /// Turns the entry into a new one, for which no fetch waits.
     pub fn renew(&mut self, place: Place) {
         let serial = self.tick();

@@ -218,6 +218,7 @@ impl World {
 
     /// No two operations under way exclude each other.
     fn check(&self) {
+        self.manager.check_invariants().unwrap();
         let all: Vec<(u32, Operation)> = self
             .clients
             .iter()

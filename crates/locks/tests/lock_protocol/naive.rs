@@ -304,6 +304,7 @@ proptest! {
                 }
             };
             prop_assert_eq!(done, expected);
+            prop_assert_eq!(real.check_invariants(), Ok(()));
             prop_assert_eq!((real.locks(), real.waiting()), (naive.locks.len(), naive.queue.len()));
             for file in [FileId(0), FileId(1)] {
                 let counted = naive.counters.get(&file).copied().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The name space against a naive one: a map of whole paths.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use pario_namespace::{CreateMode, FileSize, InodeKind, Namespace, OpenAccess};
 use pario_types::{FileId, Stamp};
@@ -452,6 +453,9 @@ fn run(steps: Vec<Step>, journal: u64) {
             }
         }
         compare(&names, &model);
+        assert_eq!(names.check_invariants(), Ok(()));
+        let read = |path: &Path| Some(disk.read(path.file_name()?.to_str()?));
+        assert_eq!(names.check_replay(&read), Ok(()));
     }
 }
 

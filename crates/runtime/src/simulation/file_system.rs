@@ -188,3 +188,17 @@ pub fn files(host: HostId) -> Vec<(PathBuf, u64)> {
         disk.files().into_iter().map(|path| (path.clone(), len(&path).unwrap_or(0))).collect()
     })
 }
+
+/// The content of a file of the process whose [invariants](super::invariants) are being checked: as the process would read it, and without
+/// a scheduling point.
+pub fn content_for_check(path: &Path) -> Option<Vec<u8>> {
+    scheduler::with(|scheduler| {
+        let host = scheduler.host(scheduler.invariants.checked()?);
+        let model = scheduler.files_of(host).device(Device::of(path));
+        let inode = model.find(path).ok()??;
+        let mut bytes = vec![0; model.stats(inode).ok()?.len as usize];
+        let count = model.read(inode, &mut [std::io::IoSliceMut::new(&mut bytes)], 0).ok()?;
+        bytes.truncate(count);
+        Some(bytes)
+    })
+}

@@ -15,6 +15,8 @@
 //! - `random`: independent streams of random numbers.
 //! - `network`: streams and listeners between simulated processes.
 //! - `file_system`, `fs`, `simulated_file`, `simulated_metadata`: the files of hosts, and the interface of `std::fs` to them.
+//! - `invariants`: what has to hold between any two steps.
+//! - `run`: settings and results of a run.
 //! - `interpose`: the C library's clocks and random numbers.
 
 pub mod channel;
@@ -27,6 +29,7 @@ pub mod fs;
 pub mod futex;
 pub mod host;
 mod interpose;
+pub mod invariants;
 pub mod limits;
 pub mod local;
 pub mod network;
@@ -35,6 +38,7 @@ pub mod planted;
 pub mod process;
 pub mod process_table;
 pub mod random;
+pub mod run;
 pub mod scheduler;
 pub mod scope;
 pub mod simulated_file;

@@ -56,6 +56,9 @@ pub const BUGS: &[(&str, &str)] = &[
     ("served-before-registered", "servers are told to serve before the registry has them"),
     ("copy-resumes-after-gap", "a resumed copy leaves out what was not copied before the last byte"),
     ("copy-ignores-close", "a copy counts although the file could not be stored"),
+    ("free-slot-stays-valid", "a slot of the pool that is freed still looks valid to a successor"),
+    ("truncation-number-reused", "two truncations get the same number"),
+    ("opens-without-journal", "an open for writing is acknowledged without a journal record"),
     ("check-lists-names-first", "`check --repair` takes the parts of new files for orphans"),
 ];
 

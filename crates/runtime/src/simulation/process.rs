@@ -1,5 +1,6 @@
 //! Simulated processes and hosts: started, stopped, killed.
 
+use super::invariants::{self, Depth};
 use super::scheduler::{start_task, switch, with, yield_now};
 
 /// A simulated process. Its number is never used again within a run.
@@ -67,6 +68,7 @@ pub fn kill(process: SimulatedPid) {
         scheduler.kill(process);
         scheduler.owner() == process
     });
+    invariants::check(Depth::Complete);
     if is_own {
         switch();
         unreachable!("a killed process goes on");

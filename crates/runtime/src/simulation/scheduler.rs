@@ -20,12 +20,14 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::clock::WallClocks;
 use super::counts::Counts;
 use super::file_system::FileSystems;
+use super::invariants::{self, Depth, Invariants};
 use super::limits::Limits;
 use super::local::Locals;
 use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
 use super::process_table::ProcessTable;
 use super::random;
+pub use super::run::{RunEnd, RunOptions, RunReport};
 use super::stall::{self, Stalls};
 
 /// Bytes of a thread's stack.
@@ -46,53 +48,6 @@ const LOG_LINES: usize = 4000;
 /// A thread of a simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub(crate) usize);
-
-/// Settings of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct RunOptions {
-    /// Decides everything.
-    pub seed: u64,
-    /// Chooses another order of steps, while calls and faults stay as the seed decides.
-    pub schedule: u64,
-    /// At a [`point`] another thread may go on once in so many times.
-    pub switch_one_in: u32,
-    /// Most steps of a run.
-    pub most_steps: u64,
-    /// Whether each log line is printed at once.
-    pub verbose: bool,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunEnd {
-    /// The test driver's function returned.
-    Done,
-    /// No thread can ever go on; these wait.
-    Deadlock(Vec<String>),
-    /// The run took more steps than allowed.
-    TooManySteps,
-    /// A thread panicked, with this message.
-    Panicked(String),
-}
-
-/// The results of a run that has ended.
-#[derive(Clone, Debug)]
-pub struct RunReport {
-    /// How it ended.
-    pub end: RunEnd,
-    /// Steps that were made.
-    pub steps: u64,
-    /// Virtual time that passed.
-    pub elapsed: Duration,
-    /// A hash of all choices and log lines: equal runs have equal ones.
-    pub fingerprint: u64,
-    /// The counters.
-    pub counts: Counts,
-    /// The last lines of the log.
-    pub log: Vec<String>,
-    /// The threads that waited for something at the end.
-    pub blocked: Vec<String>,
-}
 
 /// Why a blocked thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +117,7 @@ pub(crate) struct Scheduler {
     pub futexes: Vec<Waiter>,
     pub stalls: Stalls,
     pub files: FileSystems,
+    pub invariants: Invariants,
     /// How often each host was started.
     boots: BTreeMap<HostId, u64>,
 }
@@ -217,6 +173,7 @@ pub fn run(options: RunOptions, driver: impl FnOnce() + 'static) -> RunReport {
         futexes: Vec::new(),
         stalls: Stalls::default(),
         files: FileSystems::default(),
+        invariants: Invariants::default(),
         boots: BTreeMap::new(),
     };
     // SAFETY: no simulation runs, so nothing refers to the old one.
@@ -243,6 +200,12 @@ fn run_until_ended(first: TaskId) -> RunEnd {
     loop {
         if let Some(panic) = with(|scheduler| scheduler.panic.take()) {
             return RunEnd::Panicked(panic);
+        }
+        if with(|scheduler| scheduler.invariants.is_due(scheduler.steps)) {
+            invariants::check(Depth::Quick);
+        }
+        if let Some(violation) = with(|scheduler| scheduler.invariants.violation().cloned()) {
+            return RunEnd::Violated(violation);
         }
         if with(|scheduler| matches!(scheduler.tasks[first.0].state, TaskState::Ended)) {
             return RunEnd::Done;
@@ -472,6 +435,10 @@ impl Scheduler {
 
     pub fn time(&self) -> u64 {
         self.now
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Whether another thread goes on at a point.

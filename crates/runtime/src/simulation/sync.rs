@@ -99,6 +99,13 @@ impl<T: ?Sized> Mutex<T> {
         self.is_locked.set(false);
         self.waiters.wake_all();
     }
+
+    /// Looks at the value unless somebody holds the lock: for checks between two steps. This is no scheduling point, and `look` must not
+    /// reach one.
+    pub fn inspect<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: nobody holds the lock, and no other thread runs before `look` returns, because it does not reach a scheduling point.
+        (!self.is_locked.get()).then(|| look(unsafe { &*self.value.get() }))
+    }
 }
 
 impl<T: Default> Default for Mutex<T> {
@@ -302,6 +309,12 @@ impl<T: ?Sized> RwLock<T> {
         }
         self.is_written.set(true);
         RwLockWriteGuard(self)
+    }
+
+    /// Looks at the value unless somebody writes it, as [`Mutex::inspect`] does.
+    pub fn inspect<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: there is no writer, and no other thread runs before `look` returns, because it does not reach a scheduling point.
+        (!self.is_written.get()).then(|| look(unsafe { &*self.value.get() }))
     }
 }
 

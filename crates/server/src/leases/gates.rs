@@ -55,6 +55,18 @@ impl Gates {
         self.gate(file).inside.load(SeqCst) == 0
     }
 
+    /// Whether the gate of a file is closed.
+    #[cfg(pario_simulation)]
+    pub fn is_closed(&self, file: FileId) -> bool {
+        self.gate(file).closed.load(SeqCst) > 0
+    }
+
+    /// The number of files that have closed a gate.
+    #[cfg(pario_simulation)]
+    pub fn closed(&self) -> u64 {
+        self.0.iter().map(|gate| gate.closed.load(SeqCst)).sum()
+    }
+
     fn gate(&self, file: FileId) -> &Gate {
         let mixed = file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.0[(mixed >> 54) as usize]

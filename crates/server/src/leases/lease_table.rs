@@ -125,6 +125,14 @@ pub(super) struct PendingRecall {
     pub due: Instant,
 }
 
+impl PendingRecall {
+    /// The team that has to yield.
+    #[cfg(any(test, pario_simulation))]
+    pub fn team(&self) -> Team {
+        self.team
+    }
+}
+
 /// A request for a lease that is under way.
 #[derive(Debug)]
 pub(super) struct LeaseAttempt {
@@ -327,6 +335,25 @@ impl LeaseTable {
             revocations,
             waits,
             cut_off: self.cut_off,
+        }
+    }
+
+    /// Every request that waits in the lock manager belongs to a ticket here, and the other way round.
+    #[cfg(any(test, pario_simulation))]
+    pub fn check_tickets(&self) -> Result<(), String> {
+        let waiting = self.tickets.values().filter(|pending| pending.lock.is_none()).count();
+        match self.manager.waiting() {
+            queued if queued == waiting => Ok(()),
+            queued => Err(format!("{waiting} requests wait, but {queued} are queued")),
+        }
+    }
+
+    /// Without clients nobody accesses anything, and nobody has to yield.
+    #[cfg(pario_simulation)]
+    pub fn check_idle(&self) -> Result<(), String> {
+        match self.tickets.is_empty() && self.recalls.is_empty() {
+            true => Ok(()),
+            false => Err(format!("left without clients: {:?}, {:?}", self.tickets, self.recalls)),
         }
     }
 

@@ -7,6 +7,8 @@
 
 mod clients;
 mod gates;
+#[cfg(any(test, pario_simulation))]
+mod invariants;
 mod lease_table;
 mod log;
 mod mailboxes;
@@ -107,7 +109,10 @@ impl Leases {
         };
         // Closes the gates of files that the predecessor had leased.
         drop(leases.table());
-        Arc::new(leases)
+        let leases = Arc::new(leases);
+        #[cfg(pario_simulation)]
+        invariants::watch(&leases);
+        leases
     }
 
     /// Saves mailboxes and leases for a successor, which will not find the pool.
@@ -186,7 +191,9 @@ impl Leases {
         let end = gone.at.checked_add(gone.len).ok_or(Error::BadRequest("ranges"))?;
         let end = if end >= MAX_END { u64::MAX } else { end };
         let gone = LockExtent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
-        self.table().yielded(mailbox_session(origin)?, number, gone)
+        self.table().yielded(mailbox_session(origin)?, number, gone)?;
+        pario_runtime::check_invariants();
+        Ok(())
     }
 
     pub fn release(&self, team: Team, file: FileId) {

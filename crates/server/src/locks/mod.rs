@@ -177,6 +177,28 @@ impl RangeLocks {
     }
 }
 
+#[cfg(pario_simulation)]
+impl RangeLocks {
+    /// Whoever has or wants bytes in the lock manager is a lock of a client here.
+    pub fn check_invariants(
+        &self,
+        depth: pario_runtime::simulation::invariants::Depth,
+    ) -> Result<(), String> {
+        let is_idle = depth == pario_runtime::simulation::invariants::Depth::Idle;
+        let check = |table: &LockTable| {
+            table.manager.check_invariants()?;
+            if let Some(number) = table.manager.holders().find(|number| !table.locks.contains_key(number)) {
+                return Err(format!("lock {number} holds bytes and does not exist"));
+            }
+            match table.locks.iter().next().filter(|_| is_idle) {
+                None => Ok(()),
+                Some((number, lock)) => Err(format!("lock {number} of {:?} outlives it", lock.client)),
+            }
+        };
+        self.0.inspect(check).unwrap_or(Ok(()))
+    }
+}
+
 fn extent(range: &ByteRange) -> Result<LockExtent> {
     let end = range.at.checked_add(range.len);
     end.and_then(|end| LockExtent::new(range.at, end)).ok_or(Error::BadRequest("ranges"))

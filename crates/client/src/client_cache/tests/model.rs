@@ -242,6 +242,7 @@ impl Trial {
         }
         for process in &self.processes {
             let state = process.lock();
+            assert_eq!(state.check_invariants(), Ok(()));
             assert!(state.used <= self.options.bytes && state.counters.peak_bytes <= self.options.bytes);
         }
     }

@@ -406,6 +406,7 @@ impl Simulation {
     }
 
     fn check(&mut self) {
+        self.table.check_invariants(self.table.now).unwrap();
         let mut owners: BTreeMap<u64, Team> = BTreeMap::new();
         for (pid, process) in &self.processes {
             // The server refuses changes of processes without a valid mailbox.
