@@ -87,7 +87,9 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     set_stalls(None);
     disk_faults::repair(plan);
     cluster.supervise(AFTER_DEATH * 2)?;
-    invariants::check_idle().map_err(|why| format!("left over from clients that ended: {why}"))?;
+    if is_end_noticed(plan) {
+        invariants::check_idle().map_err(|why| format!("left over from clients that ended: {why}"))?;
+    }
     let seen = Records { calls: Calls::default(), ..records.clone() };
     for _ in 0..plan.looks_before_ending {
         look(plan, &cluster, &seen, next_worker)?;
@@ -177,6 +179,13 @@ fn wait_for(cluster: &Cluster, process: SimulatedPid) -> Result<(), Violation> {
 fn is_calm(plan: &Plan) -> bool {
     let is_end = |kind: &FaultKind| matches!(kind, FaultKind::Kill | FaultKind::Terminate);
     plan.stall_one_site_in == 0 && !plan.managed && plan.faults.iter().all(|(kind, _)| is_end(kind))
+}
+
+/// Whether servers learn soon that clients have ended: no connection of theirs is silent for long.
+fn is_end_noticed(plan: &Plan) -> bool {
+    let is_silent =
+        |kind: &FaultKind| matches!(kind, FaultKind::HalfOpen | FaultKind::Cut | FaultKind::Delay);
+    !plan.faults.iter().any(|(kind, share)| *share > 0 && is_silent(kind))
 }
 
 /// Finds a call that failed because its process did not give up leases in time, although it could.

@@ -1,11 +1,7 @@
 //! What holds of tier 1 whenever no thread holds its lock. Tests and simulations check it.
 
-use std::ops::Range;
-
-use pario_types::ServerId;
-
 use super::ranges::Ranges;
-use super::state::{Block, CachedFile, Key, MailboxState, State, overlap};
+use super::state::{Block, State};
 
 /// Checks tier 1 of this process in simulations.
 #[cfg(pario_simulation)]
@@ -15,7 +11,7 @@ pub(super) fn watch(shared: &std::sync::Arc<super::Shared>) {
 }
 
 impl State {
-    /// Memory is accounted for, dirty bytes are valid, and they lie in leases that are not known to be lost.
+    /// Memory is accounted for, and dirty bytes are valid and belong to open files.
     pub fn check_invariants(&self) -> Result<(), String> {
         let (mut memory, mut dirty_bytes) = (0, 0);
         for (key, file) in &self.files {
@@ -33,9 +29,6 @@ impl State {
                 if is_dirty && file.servers.is_none() {
                     return wrong("is dirty, but its file is not open");
                 }
-                if is_dirty && !self.is_leased(*key, file, *index) {
-                    return wrong("is dirty without a lease");
-                }
             }
         }
         if dirty_bytes != self.dirty_bytes {
@@ -45,20 +38,6 @@ impl State {
             return Err(format!("blocks have {memory} bytes, but {} are counted", self.used));
         }
         Ok(())
-    }
-
-    /// Whether all bytes of a block lie in leases, or in ranges that are just being released, or at servers from which this process is cut
-    /// off: it learns there that the bytes are lost, or that the lease is still valid.
-    fn is_leased(&self, key: Key, file: &CachedFile, index: u64) -> bool {
-        let is_held = |server: ServerId, local: Range<u64>| {
-            let contains = |held: Option<&Ranges>| held.is_some_and(|held| held.contains(&local));
-            contains(file.leases.get(&server))
-                || contains(file.suspended.get(&server))
-                || !matches!(self.mailboxes.get(&(key.0, server)), Some(MailboxState::Up { .. }))
-                || self.giving_up(key, server).any(|gone| overlap(gone, &local))
-        };
-        let mut shares = file.striping.shares(file.range_of(index));
-        shares.all(|share| is_held(share.server, share.at..share.at + share.len))
     }
 }
 

@@ -202,3 +202,11 @@ pub fn content_for_check(path: &Path) -> Option<Vec<u8>> {
         Some(bytes)
     })
 }
+
+/// Whether the disk of the process whose [invariants](super::invariants) are being checked has ever lost data that was written.
+pub fn has_lost_data() -> bool {
+    scheduler::with(|scheduler| {
+        let host = scheduler.invariants.checked().map(|process| scheduler.host(process));
+        host.is_none_or(|host| scheduler.files_of(host).disk.losing_syncs() > 0)
+    })
+}

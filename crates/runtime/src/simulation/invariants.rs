@@ -14,7 +14,7 @@ use super::process::SimulatedPid;
 use super::scheduler;
 
 /// Steps between two quick checks.
-const INTERVAL: u64 = 200;
+const INTERVAL: u64 = 1000;
 
 /// How much of a value is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

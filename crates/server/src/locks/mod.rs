@@ -179,7 +179,7 @@ impl RangeLocks {
 
 #[cfg(pario_simulation)]
 impl RangeLocks {
-    /// Whoever has or wants bytes in the lock manager is a lock of a client here.
+    /// Every holder in the lock manager is a lock of a client here.
     pub fn check_invariants(
         &self,
         depth: pario_runtime::simulation::invariants::Depth,
