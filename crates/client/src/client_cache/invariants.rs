@@ -11,7 +11,9 @@ pub(super) fn watch(shared: &std::sync::Arc<super::Shared>) {
 }
 
 impl State {
-    /// Memory is accounted for, and dirty bytes are valid and belong to open files.
+    /// Memory is accounted for, and dirty bytes are valid and belong to open files. A process may have dirty bytes without knowing a lease for
+    /// them: while a server is unreachable it drops its leases and keeps the bytes, which the server accepts or refuses later
+    /// ([`super::mailbox`]).
     pub fn check_invariants(&self) -> Result<(), String> {
         let (mut memory, mut dirty_bytes) = (0, 0);
         for (key, file) in &self.files {
