@@ -122,8 +122,8 @@ impl Starter<'_> {
     /// The parameters of a server.
     pub fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> ServerStart {
         let port = match entry.description.settings().port {
-            // Others that run look for it where it was.
-            0 if others => entry.running.get(&server).and_then(port_of).unwrap_or(0),
+            // Others that run look for it where it was, even if it was stopped meanwhile.
+            0 if others => entry.last_port(server).unwrap_or(0),
             0 => 0,
             first => first + server.0,
         };
@@ -169,11 +169,7 @@ impl Starter<'_> {
             let peers = line(&PeerAddresses { peers: running.into_values().collect() });
             starting.iter_mut().for_each(|one| one.started.send(peers.clone()));
         }
-        let entry = self.registry.update(entry.name(), |entry| {
-            // They adopt the pools of their predecessors.
-            entry.abandoned.retain(|server| !running.contains_key(server));
-            entry.running.extend(running);
-        })?;
+        let entry = self.registry.update(entry.name(), |entry| entry.add_running(running))?;
         let peers = line(&PeerAddresses { peers: entry.running.values().cloned().collect() });
         for one in &mut *starting {
             one.started.send(peers.clone());
@@ -213,10 +209,6 @@ fn is_local(entry: &Entry) -> bool {
     servers.filter_map(|server| entry.host_of(server)).all(host::is_here)
 }
 
-fn port_of(running: &Running) -> Option<u16> {
-    running.tcp.as_ref()?.rsplit_once(':')?.1.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +234,32 @@ mod tests {
         fn method(&self, _node: &str) -> LaunchMethod {
             LaunchMethod::Local
         }
+    }
+
+    #[test]
+    fn a_server_that_was_stopped_alone_starts_where_the_others_look_for_it() {
+        let directory = std::env::temp_dir().join(format!("pario-ports-{}", std::process::id()));
+        let registry = Registry::open(&directory).expect("a registry");
+        let description = Description::parse("servers = ['n0:/a', 'n1:/b']", Some("p")).expect("sound");
+        let created = registry.create(&description, &host::name()).expect("created");
+        let secret = registry.secret(created.id).expect("there");
+        let running = |server: u16| Running {
+            host: format!("n{server}"),
+            pid: 1,
+            unix: "/no/such/socket".into(),
+            tcp: Some(format!("n{server}:{}", 4000 + server)),
+            started: Stamp::now(),
+        };
+        let both = [0, 1].map(|server| (ServerId(server), running(server)));
+        registry.update("p", |entry| entry.add_running(both.into())).expect("updated");
+        // A `down` that could not stop server 0.
+        let entry = registry.update("p", |entry| drop(entry.running.remove(&ServerId(1)))).expect("updated");
+        let settings = LaunchSettings::default();
+        let starter = Starter { registry: &registry, launcher: &FailingLauncher, settings: &settings };
+        let port = |others| starter.message(&entry, ServerId(1), &secret, others).port;
+        assert_eq!(port(true), 4001, "server 0 looks for it there");
+        assert_eq!(port(false), 0, "no server looks for it");
+        std::fs::remove_dir_all(directory).expect("removed");
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //!       "running": {
 //!         "0": { "host": "n0", "pid": 4711, "unix": "/dev/shm/…", "tcp": "10.0.0.1:40000", "started": 170… }
 //!       },
-//!       "abandoned": [1]
+//!       "abandoned": [1],
+//!       "ports": [40000, 40001]
 //!     }
 //!   }
 //! }
@@ -60,6 +61,10 @@ pub struct Entry {
     /// The abandoned servers: each may have left a pool with bytes that are not stored.
     #[serde(serialize_with = "write_abandoned", deserialize_with = "read_abandoned")]
     pub abandoned: BTreeSet<ServerId>,
+    /// The port at which each server last listened for other hosts, in the order of the servers; 0 if it never did. Servers that go on running
+    /// look there for one that was stopped and is started again.
+    #[serde(default)]
+    pub ports: Vec<u16>,
 }
 
 /// A server that was started.
@@ -79,6 +84,13 @@ pub struct Running {
     pub started: Stamp,
 }
 
+impl Running {
+    /// Its port for other hosts.
+    pub fn port(&self) -> Option<u16> {
+        self.tcp.as_ref()?.rsplit_once(':')?.1.parse().ok()
+    }
+}
+
 impl Entry {
     /// The partition's name.
     pub fn name(&self) -> &str {
@@ -88,6 +100,24 @@ impl Entry {
     /// Whether every server was started and not stopped. One may have died since.
     pub fn is_up(&self) -> bool {
         self.running.len() == self.description.structure().servers.len()
+    }
+
+    /// The port at which a server last listened for other hosts.
+    pub fn last_port(&self, server: ServerId) -> Option<u16> {
+        self.ports.get(usize::from(server.0)).copied().filter(|port| *port != 0)
+    }
+
+    /// Notes that servers run.
+    pub fn add_running(&mut self, running: BTreeMap<ServerId, Running>) {
+        self.ports.resize(self.description.structure().servers.len(), 0);
+        for (server, running) in running {
+            if let (Some(last), Some(port)) = (self.ports.get_mut(usize::from(server.0)), running.port()) {
+                *last = port;
+            }
+            // They adopt the pools of their predecessors.
+            self.abandoned.remove(&server);
+            self.running.insert(server, running);
+        }
     }
 
     /// The host of a server.

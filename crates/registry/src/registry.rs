@@ -119,6 +119,7 @@ impl Registry {
                 generation: 0,
                 running: BTreeMap::new(),
                 abandoned: BTreeSet::new(),
+                ports: Vec::new(),
             };
             // An interrupted change may have left one.
             registry.forget_secret(&registry.draft_path(entry.id))?;
