@@ -198,7 +198,9 @@ impl Contents {
             let durable =
                 savers.iter().filter(saves).filter_map(|saver| saver.end).min().unwrap_or(Nanos::MAX);
             // A worker that survives a loss learns of it by its next sync or close: if that succeeds, nothing was lost.
-            let own = savers.iter().filter(|saver| saver.worker == call.worker && saver.start >= end);
+            let other_file = power_safety::other_file_from(call, number, calls, &self.power_losses);
+            let is_own = |saver: &&&Call| saver.worker == call.worker && saver.start < other_file;
+            let own = savers.iter().filter(is_own).filter(|saver| saver.start >= end);
             let next = own.min_by_key(|saver| saver.start);
             let saved = next.is_some_and(|saver| saver.succeeded());
             let syncs = savers.iter().filter(saves).filter(|saver| matches!(saver.op, Op::Sync { .. }));
