@@ -77,6 +77,8 @@ pub(crate) struct ClientCore {
     unlocked: Condvar,
     pub tables: TableCache,
     pub failed_truncations: FailedTruncations,
+    /// The number of times that any server lost its pool.
+    losses: AtomicU64,
     /// Writes of handles that were dropped without a close.
     pub abandoned: AbandonedWrites,
     /// Created at its first use.
@@ -121,6 +123,7 @@ impl ClientCore {
             unlocked: Condvar::new(),
             tables: TableCache::default(),
             failed_truncations: FailedTruncations::default(),
+            losses: AtomicU64::new(0),
             abandoned: AbandonedWrites::default(),
             tier1: OnceLock::new(),
         })
@@ -264,6 +267,15 @@ impl ClientCore {
             Request::Sync { .. } | Request::Shutdown => self.options.flush_deadline,
             _ => self.options.deadline,
         }
+    }
+
+    /// The number of times that any server restarted without the content of its pool.
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    pub fn count_loss(&self) {
+        self.losses.fetch_add(1, Ordering::Release);
     }
 
     /// Waits until no other thread locks a range of the file. A thread that waits for a server's lock occupies the connection,

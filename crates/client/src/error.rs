@@ -73,6 +73,14 @@ pub enum Error {
         /// The file, of which this program had written to that server.
         file: FileId,
     },
+    /// A server with replicas of the file has lost its cache, again and again while its replicas were compared with the others.
+    #[error(
+        "the replicas of file {file} differ because servers were restarted and their caches were lost; they could not be made equal"
+    )]
+    Unequal {
+        /// The file.
+        file: FileId,
+    },
     /// A handle was dropped without a close while servers could not take what it had cached.
     #[error(
         "a handle of file {file} was dropped, and bytes that it had cached could not be stored: they are lost; write them again, and          close the handle to learn the reason"
@@ -232,9 +240,10 @@ impl Error {
             Error::Unreachable { .. } | Error::Silent { .. } => ErrorKind::Unreachable,
             Error::Refused { cause, .. } => cause.kind(),
             Error::Unexpected { .. } | Error::Target(_) => ErrorKind::Protocol,
-            Error::CacheLost { .. } | Error::DroppedWritesLost { .. } | Error::LeaseLost { .. } => {
-                ErrorKind::Io
-            }
+            Error::CacheLost { .. }
+            | Error::Unequal { .. }
+            | Error::DroppedWritesLost { .. }
+            | Error::LeaseLost { .. } => ErrorKind::Io,
             Error::Gone(_) => ErrorKind::NoSuchFile,
             Error::Registry(cause) => cause.kind(),
             Error::NotOpenFor(_) => ErrorKind::Access,

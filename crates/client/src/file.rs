@@ -72,6 +72,11 @@ impl File {
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         self.0.reads()?;
         check(offset, bytes.len())?;
+        let range = offset..offset + bytes.len() as u64;
+        self.0.read_verified([range], || self.read_contiguous(bytes, offset))
+    }
+
+    fn read_contiguous(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         let hits = self.read_hits(bytes, offset);
         if hits == bytes.len() {
             self.0.at(offset + hits as u64);
@@ -118,6 +123,15 @@ impl File {
     pub fn read_vectored_at(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         self.0.reads()?;
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
+        if !self.0.layout.has_replicas() {
+            return self.read_segments(segments);
+        }
+        let range = |(offset, bytes): &(u64, &mut [u8])| *offset..*offset + bytes.len() as u64;
+        let ranges: Vec<Range<u64>> = segments.iter().map(range).collect();
+        self.0.read_verified(ranges.iter().cloned(), || self.read_segments(segments))
+    }
+
+    fn read_segments(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         let (mut done, mut bytes_done) = (0, 0);
         for (offset, bytes) in segments.iter_mut() {
             if self.read_hits(bytes, *offset) < bytes.len() {

@@ -28,6 +28,20 @@ impl Namespace {
         layout_request: LayoutRequest,
         by: Caller,
     ) -> Result<OpenedFile, Error> {
+        let opened = self.open_or_create(path, access, create, mode, layout_request, by);
+        self.end_repetition(by.client);
+        opened
+    }
+
+    fn open_or_create(
+        &mut self,
+        path: &str,
+        access: OpenAccess,
+        create: CreateMode,
+        mode: u32,
+        layout_request: LayoutRequest,
+        by: Caller,
+    ) -> Result<OpenedFile, Error> {
         match self.opens.recent(by.client, by.request) {
             Some(Recent::OpenedFile { file, created }) => return self.opened(file, created),
             Some(Recent::Closed { .. }) => return Err(Error::OtherRequest { request: by.request.0 }),
@@ -129,6 +143,7 @@ impl Namespace {
             Some(_) => return Err(Error::OtherRequest { request: by.request.0 }),
             None => {}
         }
+        self.end_repetition(by.client);
         let modified = self.inode(file)?.times.modified;
         let plan = self.opens.plan_close(by.client, file, wrote, modified);
         let mut plan = plan.ok_or(Error::NotOpen { file })?;
@@ -152,13 +167,22 @@ impl Namespace {
     }
 
     /// After a reconnect: the client has these files open, once each per entry, and no others. An unanswered open is not
-    /// among them, an unanswered close still counts as open. Returns the files that no longer exist.
+    /// among them, an unanswered close still counts as open. If the client is going to repeat a request that created a file, the file is not removed
+    /// before that, even if it has lost its name. Returns the files that no longer exist.
     pub fn reopen(
         &mut self,
         client: ClientId,
         files: &[(FileId, OpenAccess)],
+        repeated: RequestId,
         now: Stamp,
     ) -> Result<Vec<FileId>, Error> {
+        self.end_repetition(client);
+        if let Some(Outcome::About(file)) = self.done(Caller { client, request: repeated, now })
+            && !self.taken.contains(&file)
+        {
+            self.ready.remove(&file);
+            self.repeated.insert(client, file);
+        }
         Opens::check(files.len())?;
         let (mut held, mut gone) = (HashMap::<FileId, OpenCounts>::new(), Vec::new());
         for (file, access) in files {
@@ -188,6 +212,7 @@ impl Namespace {
     pub fn client_gone(&mut self, client: ClientId) {
         let left = self.opens.replace(client, HashMap::new());
         self.clean_up(client, left);
+        self.end_repetition(client);
         self.aborted.retain(|(of, _), _| *of != client);
     }
 
@@ -197,6 +222,13 @@ impl Namespace {
         }
         self.abandon_truncations(|of| of == client);
         for file in left.files {
+            self.queue_if_orphan(file);
+        }
+    }
+
+    /// The client has repeated its request, or will not do it any more.
+    fn end_repetition(&mut self, client: ClientId) {
+        if let Some(file) = self.repeated.remove(&client) {
             self.queue_if_orphan(file);
         }
     }
@@ -213,6 +245,7 @@ impl Namespace {
             && (self.opens.of(file) == 0 || pario_runtime::is_planted("removed-while-open"))
             && !self.grace
             && !self.taken.contains(&file)
+            && !self.repeated.values().any(|created| *created == file)
         {
             self.ready.insert(file);
         }

@@ -111,6 +111,8 @@ pub struct Namespace {
     pub(crate) resolving: HashSet<FileId>,
     /// The last abort of each client for a file: a begin with a lower request id arrives too late.
     pub(crate) aborted: HashMap<(ClientId, FileId), RequestId>,
+    /// Files that a client created by a request whose answer it did not get. It is going to repeat the request.
+    pub(crate) repeated: HashMap<ClientId, FileId>,
     /// Orphans that are being removed.
     pub(crate) taken: HashSet<FileId>,
     /// Clients of the previous server may still report their open files.
@@ -175,6 +177,7 @@ impl Namespace {
             taken: HashSet::new(),
             resolving: HashSet::new(),
             aborted: HashMap::new(),
+            repeated: HashMap::new(),
             grace: recovered.may_have_opens,
             journal,
             trouble: None,

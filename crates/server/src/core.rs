@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::event_loop::EventLoop;
 use crate::leases::{Leases, PreviousLeases};
 use crate::locks::RangeLocks;
+use crate::locks::memory_losses::MemoryLosses;
 use crate::metadata::MetadataService;
 use crate::pool::PoolTier;
 use crate::sessions::SessionTable;
@@ -45,13 +46,14 @@ impl Core {
         listeners: Vec<Listener>,
         retired: [u64; RETIRED_POOLS],
         previous: PreviousLeases,
+        losses: MemoryLosses,
     ) -> Result<Core> {
         let event_loop = EventLoop::new(listeners)?;
         let block = u64::from(tier.pool.geometry().block);
         let log = (&*config.run_directory, tier.pool.mark());
         Ok(Core {
             leases: Leases::new(block, config.grace, Arc::clone(&event_loop.timers), previous, log),
-            locks: RangeLocks::open(&config.directory),
+            locks: RangeLocks::open(&config.directory, losses),
             peers: Peers::new(&config)?,
             views: ViewCache::new(config.views.most, config.views.bytes),
             shared_counters: SharedCounters::default(),

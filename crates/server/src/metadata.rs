@@ -216,9 +216,9 @@ fn apply_to_file(space: &mut Namespace, by: Caller, request: &Request) -> Result
             space.close(*file, *wrote, by)?;
             Reply::Done
         }
-        Request::Reopen { files } => {
+        Request::Reopen { files, repeated } => {
             let files: Vec<_> = files.iter().map(|open| (open.file, open.access)).collect();
-            Reply::Reopened { gone: space.reopen(by.client, &files, by.now)? }
+            Reply::Reopened { gone: space.reopen(by.client, &files, RequestId(*repeated), by.now)? }
         }
         Request::BeginTruncate { file, size } => {
             Reply::Truncation { truncation: space.begin_truncate(*file, *size, by)? }

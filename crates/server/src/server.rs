@@ -20,6 +20,7 @@ use crate::counters::{Counters, log};
 use crate::error::{Error, Result};
 use crate::event_loop::worker_probe::WorkerProbe;
 use crate::leases::PreviousLeases;
+use crate::locks::memory_losses::MemoryLosses;
 use crate::metadata::MetadataService;
 use crate::pool::PoolTier;
 use crate::pool::pool_record::{PoolRecord, note_retired_pool, unretired_pool};
@@ -79,10 +80,8 @@ impl Server {
         let listeners = bind(&config, &unix)?;
         let tcp = listeners.get(1).map(|listener| listener.address().clone());
         // Before clients can write to the pool. On a read-only medium nothing can be stored anyway.
-        if let Err(error) = record.note_serving(&config.directory, tier.pool.mark()) {
-            log(&format!("cannot note which cache is used in {}: {error}", config.directory.display()));
-        }
-        let core = Arc::new(Core::new(config, tier, metadata, listeners, retired, previous)?);
+        let losses = note_pool(&config.directory, &mut record, tier.pool.mark(), loss.is_some());
+        let core = Arc::new(Core::new(config, tier, metadata, listeners, retired, previous, losses)?);
         #[cfg(pario_simulation)]
         crate::invariants::watch_server(&core);
         loss.into_iter().for_each(|loss| core.counters.record_error(loss));
@@ -291,6 +290,18 @@ fn open_pool(config: &Config, store: Box<dyn Store>) -> Result<OpenedPool> {
     }
     let tier = PoolTier::new(Pool::create(&path, geometry, identity)?, store, &config.directory);
     Ok(OpenedPool { tier, adopted, previous, loss })
+}
+
+/// Notes which pool is used from now on, after the loss of the last one if it is gone. If a loss cannot be noted, the notes about the last
+/// pool stay, so the next server notices it again.
+fn note_pool(directory: &Path, record: &mut PoolRecord, mark: u64, is_lost: bool) -> MemoryLosses {
+    let mut losses = MemoryLosses::open(directory);
+    let is_lost = is_lost || record.unretired().is_some_and(|last| last != mark);
+    let noted = if is_lost { losses.note_loss() } else { Ok(()) };
+    if let Err(error) = noted.and_then(|()| record.note_serving(directory, mark)) {
+        log(&format!("cannot note which cache is used in {}: {error}", directory.display()));
+    }
+    losses
 }
 
 fn describe_loss(LostBlocks { kept, dirty }: LostBlocks) -> String {

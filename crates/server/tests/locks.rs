@@ -80,12 +80,44 @@ fn lock_of(client: &mut Client, file: FileId, ranges: &[(u64, u64)], exclusive: 
 
 fn divergent(client: &mut Client, file: FileId) -> (Vec<(u64, u64)>, Vec<u128>) {
     match client.ask(&Request::ListDivergent { file }) {
-        Reply::Divergent { ranges, clients } => {
+        Reply::Divergent { ranges, clients, .. } => {
             let ranges = ranges.iter().map(|range| (range.at, range.len)).collect();
             (ranges, clients.iter().map(|client| client.0).collect())
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_server_that_lost_its_pool_says_so_until_the_replicas_of_a_file_are_equal() {
+    let dir = Scratch::new("losses");
+    let losses = |server: &pario_server::Server, file| {
+        let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+        match client.ask(&Request::ListDivergent { file }) {
+            Reply::Divergent { losses, unresolved, .. } => (losses, unresolved),
+            other => panic!("{other:?}"),
+        }
+    };
+    let server = start(&dir.0, 0, 1, 16);
+    assert_eq!(losses(&server, REPLICAS), (0, 0));
+    server.abandon().unwrap();
+    let server = start(&dir.0, 0, 1, 16);
+    assert_eq!(losses(&server, REPLICAS), (0, 0), "a killed server leaves its pool to the next one");
+    server.abandon().unwrap();
+    std::fs::remove_file(dir.0.join("run0/pool")).unwrap();
+    let server = start(&dir.0, 0, 1, 16);
+    assert_eq!(losses(&server, REPLICAS), (1, 1));
+    server.shut_down().unwrap();
+    let server = start(&dir.0, 0, 1, 16);
+    assert_eq!(losses(&server, REPLICAS), (1, 1), "its successors know it, too");
+    let mut client = Client::connect(&server.started().unix, 0, 1, 2);
+    assert_eq!(client.ask(&Request::MarkEqual { file: REPLICAS, losses: 1 }), Reply::Done);
+    assert_eq!(losses(&server, REPLICAS), (1, 0));
+    assert_eq!(losses(&server, FileId(98 | REPLICA_LOCK_BIT)), (1, 1), "another file");
+    server.abandon().unwrap();
+    let server = start(&dir.0, 0, 1, 16);
+    assert_eq!(losses(&server, REPLICAS), (1, 0));
+    server.shut_down().unwrap();
 }
 
 #[test]

@@ -356,7 +356,7 @@ fn a_removed_file_that_a_client_has_open_survives_an_orderly_shutdown() {
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     let files = vec![OpenFileEntry { file, access: OpenAccess::Both }];
-    assert_eq!(client.ask(&Request::Reopen { files }), Reply::Reopened { gone: Vec::new() });
+    assert_eq!(client.ask(&Request::Reopen { files, repeated: 0 }), Reply::Reopened { gone: Vec::new() });
     assert!(client.read(0, file, 0, bytes.len()) == (bytes, 100_000), "the bytes of an open file are gone");
     server.shut_down().unwrap();
 }
@@ -370,7 +370,10 @@ fn the_space_of_removed_files_is_free_after_an_orderly_shutdown() {
     client.write(0, file, 0, &pattern(100_000, 5));
     assert_eq!(client.ask(&Request::Sync { file, durable: true }), Reply::Done);
     assert_eq!(client.ask(&Request::Unlink { path: "/file".into() }), Reply::Done);
-    assert_eq!(client.ask(&Request::Reopen { files: Vec::new() }), Reply::Reopened { gone: Vec::new() });
+    assert_eq!(
+        client.ask(&Request::Reopen { files: Vec::new(), repeated: 0 }),
+        Reply::Reopened { gone: Vec::new() }
+    );
     server.shut_down().unwrap();
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 2);

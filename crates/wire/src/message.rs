@@ -101,11 +101,13 @@ pub enum Request {
     /// overlap, at most [`MAX_LOCK_RANGES`].
     TryLock { file: FileId, ranges: Vec<ByteRange>, exclusive: bool },
 
-    // Replicas that a client left divergent. Their locks are on file ids with [`REPLICA_LOCK_BIT`].
+    // Replicas that a client, or a loss of memory, left divergent. Their locks are on file ids with [`REPLICA_LOCK_BIT`].
     /// As `Unlock`, from a client that could not write all replicas of the bytes that it locked.
     MarkDivergent { lock: u64 },
     /// Asks for the bytes of the file whose replicas may differ.
     ListDivergent { file: FileId },
+    /// All replicas of the file are equal and synced, since the server had lost its pool so often (`losses` of `Divergent`).
+    MarkEqual { file: FileId, losses: u64 },
     /// Ends the client's connection: the server executes nothing more that the client has sent before.
     Disconnect { client: ClientId },
 
@@ -126,8 +128,9 @@ pub enum Request {
     Open { path: String, access: OpenAccess, create: CreateMode, mode: u32, layout_request: LayoutRequest },
     /// Ends one of this client's opens of the file. A writer reports what it knows of size and time.
     Close { file: FileId, wrote: Option<CloseReport> },
-    /// After reconnecting: this client has exactly these files open, once for each entry.
-    Reopen { files: Vec<OpenFileEntry> },
+    /// After reconnecting: this client has exactly these files open, once for each entry. It is going to repeat the request with this id,
+    /// if it is not 0: a file that the request created is not removed before that.
+    Reopen { files: Vec<OpenFileEntry>, repeated: u64 },
     /// Makes a directory. With `parents` it also makes missing parents, and an existing directory is no error.
     MakeDirectory { path: String, mode: u32, parents: bool },
     /// Removes an empty directory.
@@ -183,8 +186,8 @@ pub enum Reply {
     /// To `Lock` and `TryLock`.
     Locked { lock: u64 },
     /// To `ListDivergent`: ranges that a crashed or failed client had locked and that no client has written completely since; and those
-    /// clients.
-    Divergent { ranges: Vec<ByteRange>, clients: Vec<ClientId> },
+    /// clients. The server has lost the content of its pool `losses` times, the last `unresolved` of them since the last `MarkEqual`.
+    Divergent { ranges: Vec<ByteRange>, clients: Vec<ClientId>, losses: u64, unresolved: u64 },
     /// To `Lease`: the extents that the team has around the ranges; at least the ranges, perhaps far more.
     Leased { extents: Vec<ByteRange> },
     /// To `PollRecalls`. All other leases of the team stay valid for `good_ms` from when the request was sent: during that time no other

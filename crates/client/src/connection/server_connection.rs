@@ -102,6 +102,8 @@ pub(crate) struct ConnectionGuard<'a> {
     core: &'a ClientCore,
     pub server_connection: &'a ServerConnection,
     state: ConnectionState,
+    /// The request that is sent again if the connection breaks; 0 if there is none.
+    repeated: RequestId,
 }
 
 /// The reason why an attempt failed.
@@ -168,7 +170,7 @@ impl ServerConnection {
         let mut turn = self.turn.lock();
         loop {
             if let Some(state) = turn.take() {
-                return Ok(ConnectionGuard { core, server_connection: self, state });
+                return Ok(ConnectionGuard { core, server_connection: self, state, repeated: RequestId(0) });
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -414,16 +416,24 @@ impl ConnectionGuard<'_> {
         let open = |(pool, ledger)| MappedPool::open(pool, ledger, looks_up).ok();
         let local = pool.zip(welcome.ledger).and_then(open);
         self.state.ledger = local.as_ref().and(welcome.ledger).or(self.state.ledger);
+        // Before any thread can read from the new pool.
+        self.note_cache(welcome);
         self.server_connection.set_pool(local);
         self.server_connection.reached.store(true, Ordering::Relaxed);
         *self.server_connection.down.lock() = None;
         self.state.connection = Some(connection);
-        let before = self.state.cache.replace(welcome.cache);
-        if before.is_some_and(|before| before != welcome.cache && !welcome.retired.contains(&before)) {
-            let loss = u64::from(!pario_runtime::is_planted("loss-not-noticed"));
-            self.server_connection.losses.fetch_add(loss, Ordering::Relaxed);
-        }
         Ok(())
+    }
+
+    /// Notices that the server has lost the content of its pool.
+    fn note_cache(&mut self, welcome: &Welcome) {
+        let before = self.state.cache.replace(welcome.cache);
+        let is_lost =
+            before.is_some_and(|before| before != welcome.cache && !welcome.retired.contains(&before));
+        if is_lost && !pario_runtime::is_planted("loss-not-noticed") {
+            self.server_connection.losses.fetch_add(1, Ordering::Relaxed);
+            self.core.count_loss();
+        }
     }
 
     /// Reports the open files to the metadata server, whose list may differ.
@@ -432,7 +442,7 @@ impl ConnectionGuard<'_> {
         connection: &mut Connection,
         deadline: Instant,
     ) -> std::result::Result<(), ConnectError> {
-        let request = Request::Reopen { files: self.core.open_files() };
+        let request = Request::Reopen { files: self.core.open_files(), repeated: self.repeated.0 };
         let envelope = Envelope::new(self.server_connection.server, self.core.next_request());
         match connection.call(envelope, &request, &[], &mut [], deadline) {
             Ok(Reply::Failed(failure)) => Err(ConnectError::of(self.server_connection.server, failure)),
@@ -485,6 +495,7 @@ impl ConnectionGuard<'_> {
         since: Instant,
         deadline: Instant,
     ) -> Result<Reply> {
+        self.repeated = id;
         self.connect(since, deadline)?;
         loop {
             let sent = self.send(id, request, &[IoSlice::new(payload)], deadline);

@@ -101,6 +101,15 @@ impl File {
         if placed && !self.is_all_mapped(access) {
             return self.copy_buffered(access, access.at, access.len);
         }
+        if access.write || !self.layout().has_replicas() {
+            return self.through_pools(access, remote);
+        }
+        let Some((first, end)) = access.view.bounds(access.at, access.len) else { return Ok(0) };
+        self.open().read_verified([first.0..end.0], || self.through_pools(access, None))
+    }
+
+    /// The same where pools are mapped.
+    fn through_pools(&self, access: &ViewIo<'_>, remote: Option<Vec<bool>>) -> Result<u64> {
         if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view, access.len)) {
             return self.copy_buffered(access, access.at, access.len);
         }

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::metadata::attributes::time;
 use crate::metadata::truncate::PAUSE;
 use crate::metadata::unsynced::{UnsyncedWrites, WriteRecord};
+use crate::replicas::verified::VerifiedReplicas;
 
 /// The time for which a file that is dropped without a close may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
@@ -53,6 +54,8 @@ pub(crate) struct OpenFile {
     pub home: AtomicU32,
     /// For each set of servers the places in the order in which they are read.
     pub preferences: OnceLock<Box<[Box<[u16]>]>>,
+    /// Which of its replicas may be read.
+    pub verified: VerifiedReplicas,
     /// Its size when it was opened, if that was known.
     size: Option<u64>,
     /// Ranges that servers have prefetched for it.
@@ -112,7 +115,10 @@ impl OpenFile {
         }
         let open = open.with_layout(core.layout(attributes.striping, attributes.table)?);
         match created {
-            true => open.arrange(),
+            true => {
+                open.arrange();
+                open.mark_new_equal();
+            }
             false => open.repair_divergent(),
         }
         Ok((open, created))
@@ -147,6 +153,7 @@ impl OpenFile {
             start: AtomicU16::new(0),
             home: AtomicU32::new(0),
             preferences: OnceLock::new(),
+            verified: VerifiedReplicas::default(),
             size,
             ready: Mutex::default(),
             is_closed: false,
@@ -155,6 +162,7 @@ impl OpenFile {
 
     fn with_layout(mut self, layout: Layout) -> OpenFile {
         self.unsynced = UnsyncedWrites::new(layout.count());
+        self.verified = VerifiedReplicas::new(layout.count());
         self.layout = layout;
         self
     }
@@ -172,6 +180,7 @@ impl OpenFile {
             asked: AtomicU32::new(0),
             home: AtomicU32::new(0),
             preferences: OnceLock::new(),
+            verified: VerifiedReplicas::new(of.layout.count()),
             size: None,
             ready: Mutex::default(),
             start: AtomicU16::new(of.start.load(Ordering::Relaxed)),
@@ -333,6 +342,11 @@ impl OpenFile {
     /// Makes servers write their caches to storage: all of them to the medium if `durable`, else those that were written to
     /// through this client.
     pub fn sync(&self, durable: bool) -> Result<()> {
+        if durable { self.sync_equal() } else { self.sync_once(false) }
+    }
+
+    /// The same, once.
+    pub fn sync_once(&self, durable: bool) -> Result<()> {
         self.core.settle_truncation(self.file)?;
         let _in_progress = self.unsynced.begin_sync();
         let (mut requests, mut before) = (Vec::new(), Vec::new());

@@ -1,9 +1,9 @@
 //! Compares the replicas of a file's bytes and makes them equal: for `pario check`, and when a file is opened whose writer
 //! crashed.
 //!
-//! Replicas are equal unless a writer crashed between two of them, or a server lost data. Which replica is right is then not
-//! certain: the version that most replicas have counts; else the one that reaches furthest, since a server that lost bytes has
-//! none there; else the first one.
+//! Replicas are equal unless a writer crashed between two of them, or a server lost data. Those of the servers that lost their pools least often
+//! since the replicas were equal count. Which of these is right is not certain: the version that most of them have counts; else
+//! the one that reaches furthest, since a server that lost bytes has none there; else the first one.
 
 use std::ops::Range;
 
@@ -29,6 +29,11 @@ impl File {
     pub fn compare_replicas(&self, range: Range<u64>, repair: bool) -> Result<Vec<Range<u64>>> {
         let open = self.open();
         check(range.end, 0)?;
+        // Differences that servers know of are no finding.
+        let equal = open.equalize_if_lost();
+        if repair {
+            equal?;
+        }
         let mut found: Vec<Range<u64>> = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -39,7 +44,7 @@ impl File {
             };
             let piece = at..at + extent.len.min(PIECE);
             at = piece.end;
-            if open.compare(&piece, places, false)?.is_empty() {
+            if open.compare(&piece, places, &[], false)?.is_empty() {
                 continue;
             }
             if repair && found.is_empty() {
@@ -48,7 +53,7 @@ impl File {
             }
             // A writer may have been active before; under the lock none is.
             let lock = open.lock_replicas(&to_lock(vec![piece.clone()]), repair)?;
-            let different = open.compare(&piece, places, repair);
+            let different = open.compare(&piece, places, &[], repair);
             open.unlock_replicas(lock, different.is_ok())?;
             for range in different? {
                 match found.last_mut() {
@@ -63,39 +68,38 @@ impl File {
 
 impl OpenFile {
     /// Repairs replicas that a crashed writer left divergent. Every open of the file tries that, if the first holder answers at
-    /// once. If it fails, the next open tries again.
+    /// once. If it fails, the next open tries again. A holder that lost its pool may have lost its notes about such writers, too, so then
+    /// all replicas are compared.
     pub fn repair_divergent(&self) {
         if !self.layout.has_replicas() || pario_runtime::is_planted("divergence-not-repaired") {
             return;
         }
-        if let Some((ranges, clients)) = self.query_divergent().filter(|(ranges, _)| !ranges.is_empty()) {
-            let _ = self
-                .expel(&clients)
-                .and_then(|()| ranges.iter().try_for_each(|range| self.repair_range(range)));
-        }
-    }
-
-    fn query_divergent(&self) -> Option<(Vec<message::ByteRange>, Vec<ClientId>)> {
-        match self.ask_at_once(0, &Request::ListDivergent { file: self.replica_lock_file() })? {
-            Reply::Divergent { ranges, clients } => Some((ranges, clients)),
-            _ => None,
-        }
+        let _ = match self.ask_at_once(0, &self.list_divergent()) {
+            Some(Reply::Divergent { unresolved: 1.., .. }) => self.equalize_if_lost(),
+            Some(Reply::Divergent { ranges, clients, .. }) if !ranges.is_empty() => {
+                let repair =
+                    |range: &message::ByteRange| self.repair_range(range.at..range.at + range.len, &[]);
+                self.expel(&clients).and_then(|()| ranges.iter().try_for_each(repair))
+            }
+            _ => Ok(()),
+        };
     }
 
     /// Requests of crashed clients must not be applied after the repair.
-    fn expel(&self, clients: &[ClientId]) -> Result<()> {
+    pub fn expel(&self, clients: &[ClientId]) -> Result<()> {
         clients.iter().try_for_each(|client| {
             let expel = |server| (server, Request::Disconnect { client: *client });
             self.core.call_all(&self.layout.holders().map(expel).collect::<Vec<_>>()).map(drop)
         })
     }
 
-    fn repair_range(&self, range: &message::ByteRange) -> Result<()> {
-        let (mut at, end) = (range.at, range.at + range.len);
+    /// Makes the replicas of a range equal. `losses`: how often each holder lost its pool since they were equal; empty if none did.
+    pub fn repair_range(&self, range: Range<u64>, losses: &[u64]) -> Result<()> {
+        let (mut at, end) = (range.start, range.end);
         while at < end {
             let piece = at..end.min(at + PIECE);
             let lock = self.lock_replicas(&to_lock(vec![piece.clone()]), true)?;
-            let repaired = self.repair_piece(&piece);
+            let repaired = self.repair_piece(&piece, losses);
             self.unlock_replicas(lock, repaired.is_ok())?;
             repaired?;
             at = piece.end;
@@ -103,13 +107,13 @@ impl OpenFile {
         Ok(())
     }
 
-    fn repair_piece(&self, piece: &Range<u64>) -> Result<()> {
+    fn repair_piece(&self, piece: &Range<u64>, losses: &[u64]) -> Result<()> {
         let mut at = piece.start;
         while at < piece.end {
             let extent = self.layout.extent_at(at, piece.end - at);
             let part = at..at + extent.len;
             if let ExtentLocation::Replicas { places, .. } = extent.at {
-                self.compare(&part, places, true)?;
+                self.compare(&part, places, losses, true)?;
             }
             at = part.end;
         }
@@ -122,16 +126,29 @@ struct ReplicaBytes {
     bytes: Vec<u8>,
     /// The number of its bytes before the end of the part.
     reach: u64,
+    /// How often the server lost its pool since the replicas were equal.
+    losses: u64,
 }
 
 impl OpenFile {
     /// The parts of a piece in which the replicas at these places differ.
-    fn compare(&self, piece: &Range<u64>, places: &[u16], repair: bool) -> Result<Vec<Range<u64>>> {
-        let mut copies: Vec<_> = places.iter().map(|place| self.read_replica(*place, piece)).collect();
+    fn compare(
+        &self,
+        piece: &Range<u64>,
+        places: &[u16],
+        losses: &[u64],
+        repair: bool,
+    ) -> Result<Vec<Range<u64>>> {
+        let losses = |place: u16| losses.get(usize::from(place)).copied().unwrap_or(0);
+        let read = |place: &u16| self.read_replica(*place, piece, losses(*place));
+        let mut copies: Vec<_> = places.iter().map(read).collect();
         let readable: Vec<&ReplicaBytes> = copies.iter().flatten().collect();
-        let alike = |copy: &ReplicaBytes| readable.iter().filter(|other| other.bytes == copy.bytes).count();
+        let least = readable.iter().map(|copy| copy.losses).min().unwrap_or(0);
+        let latest: Vec<&ReplicaBytes> =
+            readable.iter().copied().filter(|copy| copy.losses == least).collect();
+        let alike = |copy: &ReplicaBytes| latest.iter().filter(|other| other.bytes == copy.bytes).count();
         // Of equal ones the last is the largest.
-        let best = readable.iter().rev().max_by_key(|copy| (alike(copy), copy.reach));
+        let best = latest.iter().rev().max_by_key(|copy| (alike(copy), copy.reach));
         let Some((right, reach)) = best.map(|copy| (&copy.bytes, copy.reach)) else {
             return Err(copies.swap_remove(0).err().expect("none can be read"));
         };
@@ -160,7 +177,7 @@ impl OpenFile {
         Ok(ranges)
     }
 
-    fn read_replica(&self, place: u16, range: &Range<u64>) -> Result<ReplicaBytes> {
+    fn read_replica(&self, place: u16, range: &Range<u64>, losses: u64) -> Result<ReplicaBytes> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let request =
             Request::Read { file: self.file, what: self.replica_range(place, range.start, bytes.len()) };
@@ -168,7 +185,7 @@ impl OpenFile {
         match self.core.call_with(server, &request, &[], &mut bytes)? {
             Reply::Data { end } => {
                 let reach = end.saturating_sub(self.layout.local(place, range.start));
-                Ok(ReplicaBytes { reach: reach.min(bytes.len() as u64), bytes })
+                Ok(ReplicaBytes { reach: reach.min(bytes.len() as u64), bytes, losses })
             }
             reply => Err(unexpected(server, &request, &reply)),
         }

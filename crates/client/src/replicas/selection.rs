@@ -2,7 +2,8 @@
 //!
 //! A *reader* uses one replica: that of its home server, else one on its host, else one that its client number selects, so that
 //! readers spread over the servers. If that server cannot be reached, it counts as down for a while, and the bytes are read from
-//! another one. The same holds if its part ends before them and another replica reaches further.
+//! another one. The same holds if its part ends before them and another replica reaches further. Replicas that may be out of date are not
+//! read ([`crate::replicas::verified`]).
 //!
 //! A *writer* writes all replicas before it returns. Meanwhile a lock at the file's first server excludes other writers of the
 //! same bytes: without it, two writes could arrive in different order at different servers. The writer does not queue for the
@@ -60,11 +61,12 @@ impl OpenFile {
         self.preferences()[usize::from(set)][0]
     }
 
-    /// The place of the server from which bytes of a set are read.
+    /// The place of the server from which bytes of a set are read: of those with verified replicas, one that is not down.
     pub fn pick(&self, set: u16) -> u16 {
         let places = &self.preferences()[usize::from(set)];
-        let up = places.iter().find(|place| !self.server_connection(**place).is_down());
-        *up.unwrap_or(&places[0])
+        let mut verified = places.iter().filter(|place| self.is_verified(**place)).peekable();
+        let first = verified.peek().copied().unwrap_or(&places[0]);
+        *verified.find(|place| !self.server_connection(**place).is_down()).unwrap_or(first)
     }
 
     /// Whether all of these chunks of a read, which one server was to deliver, could come from others that are not down.
@@ -76,7 +78,8 @@ impl OpenFile {
                 ExtentLocation::One { .. } => false,
                 ExtentLocation::Replicas { places, .. } => places
                     .iter()
-                    .any(|place| Some(*place) != here && !self.server_connection(*place).is_down()),
+                    .filter(|place| Some(**place) != here && self.is_verified(**place))
+                    .any(|place| !self.server_connection(*place).is_down()),
             })
     }
 
@@ -111,7 +114,8 @@ impl OpenFile {
                     end.saturating_sub(self.layout.local(place, offset)).min(chunk.len as u64)
                 };
                 let mine = here.map_or(0, &mut reach);
-                let furthest = places.iter().copied().max_by_key(|place| reach(*place));
+                let verified = places.iter().copied().filter(|place| self.is_verified(*place));
+                let furthest = verified.max_by_key(|place| reach(*place));
                 let better = furthest.filter(|place| reach(*place) > mine);
                 if let Some(place) = better {
                     let local = self.layout.local(place, offset);

@@ -83,7 +83,7 @@ impl Names {
     }
 
     pub fn apply(&mut self, client: ClientId, id: RequestId, request: &Request) -> Reply {
-        if let Request::Reopen { files } = request {
+        if let Request::Reopen { files, .. } = request {
             self.held.insert(client, files.clone());
             for ((whose, _), (_, counts)) in &mut self.done {
                 *counts &= *whose != client;

@@ -9,7 +9,7 @@ use pario::{File, Offset, OpenOptions, Options, Partition, PlacementMap, Pos, Se
 use pario_types::{ErrorKind, FileId};
 
 use super::dice::Dice;
-use super::site::{Shape, Site};
+use super::site::{Shape, Site, run_directory};
 use super::try_seeds;
 
 const MIB: u64 = 1 << 20;
@@ -114,6 +114,46 @@ fn bytes_without_a_reachable_replica_are_an_error() {
 }
 
 /// One server has lost a copy, another has a damaged one: reads go elsewhere, and `pario check` finds it and puts it right.
+/// Kills servers and removes their pools, as a loss of their hosts' memory does, and starts others.
+fn lose_memory(site: &Site, servers: &[u16]) {
+    let pools = run_directory(&site.entry());
+    for server in servers {
+        assert!(site.kill(ServerId(*server)));
+        std::fs::remove_file(pools.join(format!("{server}/pool"))).expect("it had a pool");
+    }
+    site.start();
+}
+
+#[test]
+fn replicas_of_a_server_that_lost_its_memory_are_repaired_before_they_are_read() {
+    let more = "supervise = false\nhigh_water = 100%\n".into();
+    let site = Site::up(Shape { cache: 16 << 20, more, ..Shape::new(3) });
+    let (client, mut dice) = (site.client(), Dice::new(7));
+    let (old, new) = (dice.bytes(MIB as usize), dice.bytes(MIB as usize));
+    let file = create(&client, "/file", &[(0..MIB, &[1, 2][..])]);
+    file.write_at(&old, 0).expect("all servers are up");
+    file.sync().expect("it can be stored");
+    let far = site.far_client();
+    let before = far.open("/file", OpenOptions::new().read(true)).expect("it is there");
+    before.set_home(ServerId(1));
+    let mut back = vec![0; MIB as usize];
+    before.read_exact_at(&mut back, 0).expect("all servers are up");
+    file.write_at(&new, 0).expect("all servers are up");
+
+    lose_memory(&site, &[1]);
+    before.read_exact_at(&mut back, 0).expect("it is repaired");
+    assert!(back == new, "a program that had the file open reads what the server lost");
+    expect_everywhere(&site.client(), "/file", 0..3, &new);
+    // What a read has returned after a loss is synced, so another loss does not bring back older bytes.
+    lose_memory(&site, &[1, 2]);
+    expect_everywhere(&site.client(), "/file", 0..3, &new);
+    before.read_exact_at(&mut back, 0).expect("it is there");
+    assert!(back == new);
+    // The writer is told of the loss, although a replica survived.
+    file.sync().expect_err("a server lost what it wrote");
+    file.sync().expect("only once");
+}
+
 #[test]
 fn check_finds_and_repairs_divergent_replicas() {
     let site = Site::up(Shape::new(3));

@@ -221,6 +221,7 @@ fn request(dice: &mut Dice) -> Request {
         13 => Request::Close { file, wrote: Some(CloseReport { size: Some(5), modified: Stamp(-1) }) },
         14 => Request::Reopen {
             files: vec![OpenFileEntry { file: FileId(number(dice)), access: OpenAccess::Both }],
+            repeated: number(dice),
         },
         15 => Request::Rename { from: path, to: "/far/../x".into(), replace: true },
         16 => Request::ReadDirectory { path, after: "zz".into(), most: number(dice) as u32 },

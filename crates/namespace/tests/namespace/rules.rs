@@ -3,7 +3,7 @@
 use pario_namespace::{
     CloseReport, CreateMode, Error, FileSize, LayoutRequest, Namespace, OpenAccess, OpenedFile,
 };
-use pario_types::{ErrorKind, FileId, Stamp};
+use pario_types::{ErrorKind, FileId, RequestId, Stamp};
 
 use crate::disk::MemoryDisk;
 use crate::random::{caller, open};
@@ -127,13 +127,16 @@ fn an_orphan_exists_while_a_client_has_it_open() {
     let (mut names, _) = open(&disk, LONG);
     assert_eq!(names.take_orphans(9), []);
     let both = [(file, OpenAccess::Both), (FileId(99), OpenAccess::Read)];
-    assert_eq!(names.reopen(client, &both, Stamp(7)).expect("sound"), [FileId(99)]);
+    assert_eq!(names.reopen(client, &both, RequestId(0), Stamp(7)).expect("sound"), [FileId(99)]);
     names.end_grace_period();
     assert_eq!(names.take_orphans(9), []);
     names.close(file, None, caller(0, 0, 8)).expect("open");
     assert_eq!(names.take_orphans(9)[0].0, file);
     assert_eq!(names.take_orphans(9), []);
-    assert_eq!(names.reopen(client, &[(file, OpenAccess::Read)], Stamp(9)).expect("sound"), [file]);
+    assert_eq!(
+        names.reopen(client, &[(file, OpenAccess::Read)], RequestId(0), Stamp(9)).expect("sound"),
+        [file]
+    );
     names.retry_orphan(file);
     assert_eq!(names.take_orphans(9).len(), 1);
     drop(names);
@@ -161,12 +164,12 @@ fn a_file_removed_before_its_clients_are_back_waits_for_them() {
     names.unlink("/a", caller(1, 0, 6)).expect("sound");
     assert_eq!(names.take_orphans(9), []);
     let client = caller(0, 0, 0).client;
-    names.reopen(client, &[(file, OpenAccess::Both)], Stamp(7)).expect("sound");
+    names.reopen(client, &[(file, OpenAccess::Both)], RequestId(0), Stamp(7)).expect("sound");
     names.end_grace_period();
     assert_eq!(names.take_orphans(9), []);
     // The client is away for a while, and back before the file is removed.
     names.client_gone(client);
-    assert_eq!(names.reopen(client, &[(file, OpenAccess::Both)], Stamp(7)), Ok(vec![]));
+    assert_eq!(names.reopen(client, &[(file, OpenAccess::Both)], RequestId(0), Stamp(7)), Ok(vec![]));
     assert_eq!(names.take_orphans(9), []);
 }
 

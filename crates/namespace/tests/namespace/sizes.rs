@@ -5,7 +5,7 @@
 //! last write or truncation, if it asked.
 
 use pario_namespace::{CloseReport, CreateMode, FileSize, LayoutRequest, Namespace, OpenAccess};
-use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
+use pario_types::{ErrorKind, FileId, RequestId, Stamp, TruncationId};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;
@@ -129,7 +129,7 @@ impl World {
         let state = &mut self.clients[usize::from(client)];
         (state.away, state.lost) = (false, false);
         let files: Vec<_> = state.opens.iter().map(|access| (self.file, *access)).collect();
-        self.names().reopen(caller(client, 0, 0).client, &files, Stamp(5)).expect("there");
+        self.names().reopen(caller(client, 0, 0).client, &files, RequestId(0), Stamp(5)).expect("there");
     }
 
     fn look(&mut self) -> Option<u64> {

@@ -4,7 +4,7 @@
 //! The model has servers that apply each truncation id once and in order, and messages of clients that arrive late.
 
 use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, UnfinishedTruncation};
-use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
+use pario_types::{ErrorKind, FileId, RequestId, Stamp, TruncationId};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;
@@ -109,7 +109,7 @@ fn a_repeated_begin_has_the_same_id_and_ids_survive_snapshots() {
     drop(names);
     let (mut names, _) = open(&disk, LONG);
     assert_eq!(names.begin_truncate(file, 9, by), Ok(id));
-    names.reopen(by.client, &[(file, OpenAccess::Both)], Stamp(6)).expect("sound");
+    names.reopen(by.client, &[(file, OpenAccess::Both)], RequestId(0), Stamp(6)).expect("sound");
     names.end_grace_period();
     assert_eq!(names.take_truncations(), [], "its client has come back");
     names.end_truncate(file, id, caller(0, 78, 6)).expect("its own");
@@ -267,7 +267,7 @@ proptest! {
                     names = open(&disk, 600).0;
                     for client in 0..CLIENTS {
                         let opens = vec![(file, OpenAccess::Both); world.opens[usize::from(client)] as usize];
-                        names.reopen(caller(client, 0, 0).client, &opens, Stamp(5)).expect("there");
+                        names.reopen(caller(client, 0, 0).client, &opens, RequestId(0), Stamp(5)).expect("there");
                     }
                     names.end_grace_period();
                 }

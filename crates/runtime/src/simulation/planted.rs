@@ -36,6 +36,7 @@ pub const BUGS: &[(&str, &str)] = &[
     ("lost-lock-not-told", "a client is not told that it lost a lock"),
     ("size-from-open", "a client takes the size at the open for the present one"),
     ("divergence-not-repaired", "an open does not repair divergent replicas"),
+    ("unequal-replicas-read", "a client reads replicas of a server that lost its pool"),
     ("wrong-view", "a server uses another view than the one that a request names"),
     ("sync-without-blocks", "a sync does not bring the blocks of a part to the disk"),
     ("sync-without-names", "a sync does not bring the names of a part's files to the disk"),

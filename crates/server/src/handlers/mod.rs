@@ -236,7 +236,9 @@ fn dispatch(
         Prefetch { .. } | CancelPrefetch { .. } => prefetch::handle(context, request),
         PutView { .. } | Counter { .. } => shared::handle(context, request, &buffers),
         Lock { .. } | TryLock { .. } | Unlock { .. } => locks::handle(context, request, state),
-        MarkDivergent { .. } | ListDivergent { .. } | Disconnect { .. } => replicas::handle(context, request),
+        MarkDivergent { .. } | ListDivergent { .. } | MarkEqual { .. } | Disconnect { .. } => {
+            replicas::handle(context, request)
+        }
         JoinTeam { .. } | Lease { .. } | ReleaseLeases { .. } => leases::handle(context, request, state),
         PollRecalls { .. } | Yield { .. } | CloseMailbox => leases::handle(context, request, state),
         Ping | StorageSpace | Status | Shutdown => administration::handle(context, request, state),

@@ -1,4 +1,4 @@
-//! Replicas that a writer left divergent, and the end of such a writer's connection.
+//! Replicas that a writer or a loss of memory left divergent, and the end of such a writer's connection.
 
 use pario_locks::LockExtent;
 use pario_wire::message::{ByteRange, Reply, Request};
@@ -6,6 +6,7 @@ use pario_wire::message::{ByteRange, Reply, Request};
 use super::{Context, TaskStep, check_file, done, done_or_retry, wrong_family};
 use crate::error::Result;
 use crate::locks::divergent_replicas::DivergentExtents;
+use crate::locks::memory_losses::FileLosses;
 
 pub(super) fn handle(context: &Context<'_>, request: &Request) -> Result<TaskStep> {
     let (core, origin) = (context.core, context.origin);
@@ -18,7 +19,17 @@ pub(super) fn handle(context: &Context<'_>, request: &Request) -> Result<TaskSte
             let DivergentExtents { extents, clients } = core.locks.divergent(check_file(*file)?);
             let range =
                 |extent: &LockExtent| ByteRange { at: extent.start(), len: extent.end() - extent.start() };
-            done(Reply::Divergent { ranges: extents.iter().map(range).collect(), clients })
+            let FileLosses { count: losses, unresolved } = core.locks.losses(*file);
+            done(Reply::Divergent {
+                ranges: extents.iter().map(range).collect(),
+                clients,
+                losses,
+                unresolved,
+            })
+        }
+        Request::MarkEqual { file, losses } => {
+            core.locks.mark_equal(check_file(*file)?, *losses);
+            done(Reply::Done)
         }
         // The session of this client executes the request, so it cannot be closed.
         Request::Disconnect { client } if *client == origin.client => done(Reply::Done),

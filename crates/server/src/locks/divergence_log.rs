@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Numbers are hexadecimal. An incomplete line at the end was never acted upon. The log is written without a sync, because it has to
-//! survive the server and not its host: with the host's memory the pool is lost as well, and the writers of unsynced bytes are informed.
+//! survive the server and not its host: after a loss of the host's memory all replicas are compared ([`super::memory_losses`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -148,8 +148,14 @@ fn put_extents(line: &mut String, extents: &[LockExtent]) {
     }
 }
 
-fn with_checksum(line: &str) -> String {
+pub(super) fn with_checksum(line: &str) -> String {
     format!("{line} {:08x}\n", crc32c::crc32c(line.as_bytes()))
+}
+
+/// A line without its checksum, if that is right.
+pub(super) fn without_checksum(line: &str) -> Option<&str> {
+    let (line, sum) = line.rsplit_once(' ')?;
+    (u32::from_str_radix(sum, 16).ok()? == crc32c::crc32c(line.as_bytes())).then_some(line)
 }
 
 /// The replicas that may differ after these events. Incomplete lines are ignored.
@@ -169,11 +175,7 @@ fn replay_line(
     divergent: &mut DivergentReplicas,
     open: &mut BTreeMap<u64, ReplicaWrite>,
 ) -> Option<()> {
-    let (line, sum) = line.rsplit_once(' ')?;
-    if u32::from_str_radix(sum, 16).ok()? != crc32c::crc32c(line.as_bytes()) {
-        return None;
-    }
-    let mut words = line.split(' ');
+    let mut words = without_checksum(line)?.split(' ');
     let kind = words.next()?;
     let number = number(words.next()?)?;
     match kind {
@@ -208,7 +210,7 @@ fn replay_line(
     Some(())
 }
 
-fn number(word: &str) -> Option<u64> {
+pub(super) fn number(word: &str) -> Option<u64> {
     u64::from_str_radix(word, 16).ok()
 }
 

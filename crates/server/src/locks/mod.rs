@@ -8,6 +8,7 @@
 
 mod divergence_log;
 pub(crate) mod divergent_replicas;
+pub(crate) mod memory_losses;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,6 +23,7 @@ use pario_wire::message::{ByteRange, MAX_LOCK_RANGES, REPLICA_LOCK_BIT, RangeLoc
 use crate::error::{Error, Result};
 use divergence_log::{DivergenceLog, ReplicaWrite};
 use divergent_replicas::{DivergentExtents, DivergentReplicas};
+use memory_losses::{FileLosses, MemoryLosses};
 
 pub(crate) struct RangeLocks(Mutex<LockTable>);
 
@@ -31,6 +33,7 @@ struct LockTable {
     locks: HashMap<u64, ClientLock>,
     divergent: DivergentReplicas,
     log: DivergenceLog,
+    losses: MemoryLosses,
 }
 
 struct ClientLock {
@@ -42,11 +45,11 @@ struct ClientLock {
 }
 
 impl RangeLocks {
-    /// The locks of a server that keeps its data in this directory.
-    pub fn open(directory: &Path) -> RangeLocks {
+    /// The locks of a server that keeps its data in this directory, and has lost its pool so often.
+    pub fn open(directory: &Path, losses: MemoryLosses) -> RangeLocks {
         let (log, divergent) = DivergenceLog::open(directory);
         let (manager, locks) = (LockManager::new(1), HashMap::new());
-        RangeLocks(Mutex::new(LockTable { manager, next: 1, locks, divergent, log }))
+        RangeLocks(Mutex::new(LockTable { manager, next: 1, locks, divergent, log, losses }))
     }
 
     /// Requests a lock and returns its number. [`RangeLocks::is_granted`] says when the client has it.
@@ -134,10 +137,21 @@ impl RangeLocks {
         self.0.lock().divergent.of(file)
     }
 
+    /// The losses of this server since which the replicas of a file were not compared.
+    pub fn losses(&self, file: FileId) -> FileLosses {
+        self.0.lock().losses.of(file)
+    }
+
+    /// A client has compared and equalised all replicas of a file after this loss.
+    pub fn mark_equal(&self, file: FileId, losses: u64) {
+        self.0.lock().losses.mark_equal(file, losses);
+    }
+
     /// Forgets divergent replicas of a removed file.
     pub fn file_removed(&self, file: FileId) {
         let file = FileId(file.0 | REPLICA_LOCK_BIT);
         let mut table = self.0.lock();
+        table.losses.forget(file);
         if table.divergent.of(file) != DivergentExtents::default() {
             table.divergent.forget(file);
             table.log.removed(file);

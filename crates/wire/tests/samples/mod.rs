@@ -278,6 +278,7 @@ impl RandomMessages {
             53 => Request::MarkDivergent { lock: self.number() },
             54 => Request::ListDivergent { file: self.file() },
             55 => Request::Disconnect { client: ClientId(self.number().into()) },
+            56 => Request::MarkEqual { file: self.file(), losses: self.number() },
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
@@ -297,7 +298,8 @@ impl RandomMessages {
                     .maybe(|d| CloseReport { size: d.maybe(RandomMessages::number), modified: d.stamp() }),
             },
             67 => {
-                Request::Reopen { files: self.list(|d| OpenFileEntry { file: d.file(), access: d.access() }) }
+                let files = self.list(|d| OpenFileEntry { file: d.file(), access: d.access() });
+                Request::Reopen { files, repeated: self.number() }
             }
             68 => Request::MakeDirectory { path: self.text(), mode: self.small(), parents: self.coin() },
             69 => Request::RemoveDirectory { path: self.text() },
@@ -349,7 +351,8 @@ impl RandomMessages {
             11 => Reply::Locked { lock: self.number() },
             54 => {
                 let ranges = self.list(|d| d.range(1 << 40));
-                Reply::Divergent { ranges, clients: self.list(|d| ClientId(d.number().into())) }
+                let clients = self.list(|d| ClientId(d.number().into()));
+                Reply::Divergent { ranges, clients, losses: self.number(), unresolved: self.number() }
             }
             14 => Reply::Leased { extents: self.list(|d| d.range(1 << 60)) },
             15 => {
