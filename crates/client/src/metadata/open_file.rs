@@ -117,7 +117,7 @@ impl OpenFile {
         match created {
             true => {
                 open.arrange();
-                open.mark_new_equal();
+                open.verify_new();
             }
             false => open.repair_divergent(),
         }

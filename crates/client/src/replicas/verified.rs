@@ -92,24 +92,47 @@ impl OpenFile {
 
     /// Verifies the replicas at these places, as far as their servers answer at once; fails if there is none that may be read.
     fn verify(&self, places: &[u16]) -> Result<()> {
-        let unverified = |place: &&u16| !self.is_verified(**place);
+        let is_unequal = self.verify_at_once(places);
+        if places.iter().any(|place| self.is_verified(*place)) {
+            self.equalize_later(is_unequal);
+            return Ok(());
+        }
+        if !is_unequal && self.verify_first(places[0])? {
+            return Ok(());
+        }
+        self.equalize()
+    }
+
+    /// Waits for a server, and returns whether its replicas may be read.
+    fn verify_first(&self, place: u16) -> Result<bool> {
+        let losses = self.server_connection(place).losses();
+        let reply = self.core.call(self.layout.server(place), &self.list_divergent())?;
+        let is_equal = matches!(reply, Reply::Divergent { unresolved: 0, .. });
+        if is_equal {
+            self.set_verified(place, losses);
+        }
+        Ok(is_equal)
+    }
+
+    /// Verifies the replicas at these places, as far as their servers answer at once. Returns whether any may differ from the others.
+    fn verify_at_once(&self, places: &[u16]) -> bool {
         let mut is_unequal = false;
-        for place in places.iter().filter(unverified) {
-            let losses = self.server_connection(*place).losses();
-            match self.ask_at_once(*place, &self.list_divergent()) {
-                Some(Reply::Divergent { unresolved: 0, .. }) => self.set_verified(*place, losses),
+        for place in places.iter().copied().filter(|place| !self.is_verified(*place)) {
+            let losses = self.server_connection(place).losses();
+            match self.ask_at_once(place, &self.list_divergent()) {
+                Some(Reply::Divergent { unresolved: 0, .. }) => self.set_verified(place, losses),
                 Some(Reply::Divergent { .. }) => is_unequal = true,
                 _ => {}
             }
         }
-        let is_any = !places.iter().all(|place| unverified(&place));
-        if !is_any {
-            return self.equalize();
-        }
+        is_unequal
+    }
+
+    /// Makes replicas equal that need not be read now, if that is likely to succeed at once.
+    fn equalize_later(&self, is_unequal: bool) {
         if is_unequal && self.may_equalize() && self.equalize().is_err() {
             *self.verified.next.lock() = Some(Instant::now() + PAUSE);
         }
-        Ok(())
     }
 
     /// Whether an attempt does not make a read wait that can use other replicas.
@@ -189,20 +212,13 @@ impl OpenFile {
         Err(self.unequal())
     }
 
-    /// Tells the servers of a new file that earlier losses do not concern it. A server that does not answer at once is compared with the
-    /// others later.
-    pub fn mark_new_equal(&self) {
-        for place in 0..if self.layout.has_replicas() { self.layout.count() } else { 0 } {
-            let seen = self.server_connection(place).losses();
-            let Some(Reply::Divergent { losses, unresolved, .. }) =
-                self.ask_at_once(place, &self.list_divergent())
-            else {
-                continue;
-            };
-            let mark = Request::MarkEqual { file: self.replica_lock_file(), losses };
-            if unresolved == 0 || self.ask_at_once(place, &mark).is_some() {
-                self.set_verified(place, seen);
-            }
+    /// Resolves losses from before a new file was created, if its servers answer at once. The file may not be empty any more: the client may have
+    /// created it by a request that it had to repeat.
+    pub fn verify_new(&self) {
+        if self.layout.has_replicas() {
+            let places: Vec<u16> = (0..self.layout.count()).collect();
+            let is_unequal = self.verify_at_once(&places);
+            self.equalize_later(is_unequal);
         }
     }
 }
