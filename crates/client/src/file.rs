@@ -73,7 +73,7 @@ impl File {
         self.0.reads()?;
         check(offset, bytes.len())?;
         let range = offset..offset + bytes.len() as u64;
-        self.0.read_verified([range], || self.read_contiguous(bytes, offset))
+        self.0.read_verified(std::iter::once(range), || self.read_contiguous(bytes, offset))
     }
 
     fn read_contiguous(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {

@@ -105,7 +105,7 @@ impl File {
             return self.through_pools(access, remote);
         }
         let Some((first, end)) = access.view.bounds(access.at, access.len) else { return Ok(0) };
-        self.open().read_verified([first.0..end.0], || self.through_pools(access, None))
+        self.open().read_verified(std::iter::once(first.0..end.0), || self.through_pools(access, None))
     }
 
     /// The same where pools are mapped.
