@@ -83,6 +83,14 @@ impl MetadataService {
         Ok(closed?)
     }
 
+    /// Stores the names although the data could not be stored. The failure may have dropped records of the journal from the medium: a sync then
+    /// fails, and the next one writes all names anew.
+    pub fn save_names(&self) -> Result<()> {
+        let mut inner = self.inner.lock();
+        inner.stopped = true;
+        Ok(inner.space.sync().or_else(|_| inner.space.sync())?)
+    }
+
     pub fn sync(&self) -> Result<()> {
         let synced = self.inner.lock().space.sync();
         pario_runtime::check_invariants();

@@ -168,7 +168,11 @@ impl Server {
                 PreviousLeases::remove(&core.config.run_directory);
                 Ok(())
             }
-            Outcome::Failed(failure) => Err(Error::Unsaved(failure, core.config.run_directory.join("pool"))),
+            Outcome::Failed(failure) => {
+                let named = core.metadata.as_ref().map_or(Ok(()), MetadataService::save_names);
+                named.unwrap_or_else(|error| log(&format!("the names could not be stored: {error}")));
+                Err(Error::Unsaved(failure, core.config.run_directory.join("pool")))
+            }
             Outcome::Stopped => Ok(()),
         }
     }

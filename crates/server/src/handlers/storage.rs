@@ -36,15 +36,19 @@ fn sync(context: &Context<'_>, state: &mut TaskState, file: FileId, durable: boo
         return Ok(step);
     }
     let store = &context.core.tier.store;
-    match (durable, file) {
+    let stored = match (durable, file) {
         // After a sync that failed, a close fails until the medium has what the sync should have stored.
-        (false, file) => store.sync_failure(file)?,
-        (true, FileId(0)) => store.sync_all()?,
-        (true, file) => store.sync(file)?,
-    }
-    if let (Some(metadata), true) = (&context.core.metadata, durable) {
-        metadata.sync()?;
-    }
+        (false, file) => store.sync_failure(file),
+        (true, FileId(0)) => store.sync_all(),
+        (true, file) => store.sync(file),
+    };
+    // Also after a sync that failed: it may have dropped records of the journal, which only a sync of its own notices.
+    let named = match &context.core.metadata {
+        Some(metadata) if durable => metadata.sync(),
+        _ => Ok(()),
+    };
+    stored?;
+    named?;
     done(Reply::Done)
 }
 
