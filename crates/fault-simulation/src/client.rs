@@ -237,8 +237,11 @@ impl Client {
                 self.open(&partition, file, how);
                 continue;
             }
-            let kind =
-                if self.plan.truncates && self.random.u32(0..4) == 0 { 0 } else { self.random.u32(0..24) };
+            let kind = match (self.plan.truncates, self.plan.syncs) {
+                (true, _) if self.random.u32(0..4) == 0 => 0,
+                (_, true) if self.random.u32(0..4) == 0 => 2,
+                _ => self.random.u32(0..24),
+            };
             match kind {
                 0 | 1 => {
                     let size = self.random.u64(0..self.plan.limit);
@@ -271,8 +274,23 @@ impl Client {
         std::mem::forget(partition);
     }
 
+    /// Compares the replicas of a file: the open has repaired what killed or failed writes left divergent (SEMANTICS, C1).
+    fn compare_replicas(&mut self, file: usize) {
+        let whole = 0..self.plan.limit * 2;
+        self.with(file, Op::Read { file, at: 0, len: 0 }, |open| {
+            match open.file.compare_replicas(whole, false) {
+                Ok(different) if different.is_empty() => CallOutcome::Bytes(vec![]),
+                Ok(different) => {
+                    let text = format!("replicas differ in {different:?}");
+                    CallOutcome::Failed { kind: "Divergent".into(), text }
+                }
+                Err(error) => failed(&error),
+            }
+        });
+    }
+
     /// Reads everything.
-    pub fn look(mut self) {
+    pub fn look(mut self, are_replicas_equal: bool) {
         let Some(partition) = self.connect(Duration::from_secs(40)) else { return };
         for file in 0..self.plan.files {
             if self.open(&partition, file, How::Read) {
@@ -282,6 +300,9 @@ impl Client {
                 self.len(file);
                 self.read(file, 0, self.plan.limit * 2);
                 self.take_free_lock(file);
+                if are_replicas_equal {
+                    self.compare_replicas(file);
+                }
                 self.close(file);
             }
         }

@@ -19,8 +19,13 @@ pub fn inject(kind: FaultKind, plan: &Plan, random: &mut Rng) -> bool {
     let host = HostId(random.u32(1..=plan.hosts));
     match kind {
         FaultKind::DiskError => {
+            let is_of_reads = random.u32(0..3) == 0;
             for _ in 0..random.u32(1..4) {
-                file_system::plan_fault(host, random.u64(0..SOON), InjectedFault::Fail(libc::EIO));
+                let after = random.u64(0..SOON);
+                match is_of_reads {
+                    true => file_system::plan_read_error(host, after),
+                    false => file_system::plan_fault(host, after, InjectedFault::Fail(libc::EIO)),
+                }
             }
         }
         FaultKind::DiskFull => {

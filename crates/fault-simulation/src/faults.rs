@@ -13,6 +13,9 @@ use crate::host_faults;
 use crate::managed::Managed;
 use crate::plan::{FaultKind, Plan};
 
+/// No reply is shorter.
+const LEAST_REPLY: usize = 8;
+
 /// A client process and the worker that it runs.
 pub type ClientProcess = (u32, SimulatedPid);
 
@@ -71,6 +74,12 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
         FaultKind::Up | FaultKind::Down | FaultKind::Check | FaultKind::Copy => {
             if let Some(managed) = &cluster.managed {
                 managed.start_command(kind, random);
+            }
+        }
+        FaultKind::Orphan => cluster.managed.iter().for_each(|managed| managed.orphan(random)),
+        FaultKind::LostReply => {
+            if let Some((_, client)) = client {
+                let _ = network::tear_connection(client, LEAST_REPLY, random);
             }
         }
         FaultKind::Break => drop(process.map(|process| network::break_connection(process, random))),

@@ -1,13 +1,55 @@
 //! Histories that favour one kind of trouble.
 //!
-//! Most histories mix everything, and rarely have all that a certain bug needs. One in three is about one mechanism: it uses little else,
-//! and threads pause and faults happen where they matter to this mechanism.
+//! Most histories mix everything, and rarely have all that a certain bug needs. Half of them are about one mechanism, their *topic*: such a
+//! history uses little else, and threads pause and faults happen where they matter to this mechanism.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use crate::plan::{Ending, FaultKind, Plan};
+
+/// A mechanism that a history can be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A client is killed in the middle of a copy, or its server ends.
+    Copies,
+    /// Copies between a client's memory and slots that are reused all the time.
+    Slots,
+    /// Connections break while a request is executed, so that the client sends it again.
+    Requests,
+    /// Several programs cache the same blocks, and do not always give up their leases in time.
+    Leases,
+    /// Replicas that a killed writer left divergent.
+    Replicas,
+    /// Names, while servers and clients end.
+    Names,
+    /// Syncs fail and are repeated, before hosts lose their memory.
+    Syncs,
+    /// `up` and `down` beside each other, while commands, servers and supervisors are killed.
+    Commands,
+    /// `cp` is killed and resumed, while hosts fail and disks have faults.
+    Transfers,
+    /// `check --repair` beside programs that create and remove files.
+    Checks,
+}
+
+/// All topics: the name that the command line has for each, and its share. Those that need rarer events have a larger one.
+pub const TOPICS: &[(Topic, &str, usize)] = &[
+    (Topic::Copies, "copies", 4),
+    (Topic::Slots, "slots", 2),
+    (Topic::Requests, "requests", 4),
+    (Topic::Leases, "leases", 4),
+    (Topic::Replicas, "replicas", 3),
+    (Topic::Names, "names", 2),
+    (Topic::Syncs, "syncs", 2),
+    (Topic::Commands, "commands", 5),
+    (Topic::Transfers, "transfers", 3),
+    (Topic::Checks, "checks", 2),
+];
+
+/// The share of histories without a topic.
+const MIXED: usize = 31;
 
 /// Where threads pause.
 struct Stalls {
@@ -20,65 +62,92 @@ struct Stalls {
 /// Threads of clients pause in the code of the servers' caches.
 const COPIES: Stalls = Stalls { one_site_in: 1, one_in: 10, in_cache: true, of: 1 };
 
-/// Changes a plan, perhaps, so that its history is about one mechanism.
-pub fn focus(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
-    // Topics that need rarer events are more frequent.
-    let topics = [0, 0, 1, 2, 2, 3, 3, 4, 4, 5];
-    let topic = topics.get(random.usize(0..3 * topics.len())).copied();
-    if topic.is_some() {
-        (plan.managed, plan.stall_one_site_in, plan.faults_at_stalls) = (false, 0, true);
-        (plan.locks, plan.views, plan.threads, plan.prefetches) = (false, false, false, false);
-        (plan.names, plan.placed, plan.tier1) = (false, false, false);
-        (plan.ending, plan.looks_before_ending) = (Ending::Down, 1);
+/// The topic of this name.
+pub fn find_topic(name: &str) -> Option<Topic> {
+    TOPICS.iter().find(|(_, one, _)| *one == name).map(|(topic, ..)| *topic)
+}
+
+/// The name of a topic.
+pub fn name_of(topic: Topic) -> &'static str {
+    TOPICS.iter().find(|(one, ..)| *one == topic).map_or("", |(_, name, _)| name)
+}
+
+/// The topic of a history, if it has one.
+pub fn draw_topic(random: &mut Rng) -> Option<Topic> {
+    let all: usize = TOPICS.iter().map(|(_, _, share)| share).sum();
+    let mut drawn = random.usize(0..all + MIXED);
+    for (topic, _, share) in TOPICS {
+        match drawn.checked_sub(*share) {
+            None => return Some(*topic),
+            Some(rest) => drawn = rest,
+        }
     }
+    None
+}
+
+/// Changes a plan so that its history is about one mechanism.
+pub fn focus(plan: &mut Plan, topic: Topic, random: &mut Rng, allowed: &[FaultKind]) {
+    (plan.managed, plan.stall_one_site_in, plan.faults_at_stalls) = (false, 0, true);
+    (plan.locks, plan.views, plan.threads, plan.prefetches) = (false, false, false, false);
+    (plan.names, plan.placed, plan.tier1) = (false, false, false);
+    (plan.ending, plan.looks_before_ending) = (Ending::Down, 1);
     match topic {
-        Some(0) => interrupted_copies(plan, random, allowed),
-        Some(1) => {
-            // Copies between a client's memory and slots that are reused all the time.
+        Topic::Copies => {
+            plan.stall(COPIES);
+            let kind = if random.bool() { FaultKind::Kill } else { FaultKind::Terminate };
+            plan.only(&[kind], allowed, 4);
+        }
+        Topic::Slots => {
             (plan.limit, plan.slots, plan.clients, plan.calls) = (150_000, 16, 3, 40);
             plan.stall(COPIES);
             plan.only(&[], allowed, 0);
         }
-        Some(2) => repeated_requests(plan, random, allowed),
-        Some(3) => leases(plan, random, allowed),
-        Some(4) => {
-            // Replicas that a killed writer left divergent.
+        Topic::Requests => repeated_requests(plan, random, allowed),
+        Topic::Leases => leases(plan, random, allowed),
+        Topic::Replicas => {
             (plan.placed, plan.servers, plan.ending) = (true, plan.servers.max(2), Ending::Nothing);
             (plan.looks_before_ending, plan.hosts) = (2, 1);
             plan.stall(COPIES);
             plan.only(&[FaultKind::Kill], allowed, 3);
         }
-        Some(5) => {
-            // Names, while servers and clients end.
+        Topic::Names => {
             (plan.names, plan.clients, plan.calls) = (true, 3, 40);
             plan.only(&[FaultKind::Kill, FaultKind::Terminate], allowed, random.u32(0..4));
         }
-        _ => {}
+        Topic::Syncs => failed_syncs(plan, random, allowed),
+        Topic::Commands => commands(plan, random, allowed),
+        Topic::Transfers => transfers(plan, random, allowed),
+        Topic::Checks => checks(plan, random, allowed),
     }
 }
 
-/// A client is killed in the middle of a copy, or its server ends.
-fn interrupted_copies(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
-    plan.stall(COPIES);
-    let kind = if random.bool() { FaultKind::Kill } else { FaultKind::Terminate };
-    plan.only(&[kind], allowed, 4);
-}
-
-/// Connections break while a request is executed, so that the client sends it again.
+/// A reply is lost, or a connection breaks while a thread of the server pauses.
 fn repeated_requests(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
-    let stalls = [(2, 30), (8, 2), (20, 2)][random.usize(0..3)];
-    plan.stall(Stalls { one_site_in: stalls.0, one_in: stalls.1, in_cache: false, of: 2 });
     (plan.truncates, plan.workers, plan.calls, plan.limit) = (true, 2, 40, 9000);
     plan.names = random.bool();
+    if random.bool() {
+        (plan.faults_at_stalls, plan.names, plan.servers) = (false, true, plan.servers.min(2));
+        plan.clients = plan.clients.min(2);
+        plan.fault_interval = Duration::from_micros(random.u64(100..2000));
+        return plan.only(&[FaultKind::LostReply], allowed, 20);
+    }
+    let (one_site_in, one_in) = [(2, 30), (8, 2), (20, 2)][random.usize(0..3)];
+    plan.stall(Stalls { one_site_in, one_in, in_cache: false, of: 2 });
     plan.only(&[FaultKind::Break], allowed, 8);
 }
 
-/// Several programs cache the same blocks, and do not always give up their leases in time.
 fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.tier1, plan.is_one_team, plan.clients, plan.files, plan.limit) = (true, false, 3, 1, 9000);
-    match random.u32(0..4) {
+    match random.u32(0..6) {
         0 => plan.only(&[FaultKind::Kill], allowed, 6),
         1 => plan.only(&[FaultKind::Stop, FaultKind::Cut], allowed, 3),
+        2 | 3 => {
+            // A process does not hear for seconds that its leases are recalled, and goes on.
+            (plan.hosts, plan.servers, plan.calls, plan.faults_at_stalls) = (2, 2, 40, false);
+            plan.longest_pause = Duration::from_millis(1000);
+            plan.fault_interval = Duration::from_millis(300);
+            return plan.only(&[FaultKind::HalfOpen], allowed, 3);
+        }
         _ => {
             plan.stall(Stalls { one_site_in: 5, one_in: 4, in_cache: false, of: 1 });
             plan.only(&[], allowed, 0);
@@ -87,6 +156,53 @@ fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     if random.bool() {
         plan.longest_pause = Duration::from_millis(400);
     }
+}
+
+/// What a failed sync could not write is dropped from memory before the next sync succeeds.
+fn failed_syncs(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
+    (plan.syncs, plan.faults_at_stalls, plan.files) = (true, false, 1);
+    (plan.clients, plan.calls, plan.servers) = (plan.clients.min(2), 30, plan.servers.min(2));
+    plan.hosts = plan.hosts.min(2);
+    plan.fault_interval = Duration::from_micros(random.u64(200..3000));
+    plan.only(&[FaultKind::SyncFails], allowed, 6);
+    if plan.has_kind(FaultKind::SyncFails) {
+        plan.ending = Ending::HostsLost;
+    }
+}
+
+/// Commands of which each is killed at any of its steps, as are servers and supervisors.
+fn commands(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
+    (plan.managed, plan.faults_at_stalls, plan.limit) = (true, false, 9000);
+    (plan.clients, plan.calls, plan.servers) = (1, 12, plan.servers.min(3));
+    plan.hosts = [1, 1, 1, 2][random.usize(0..4)];
+    plan.longest_pause = Duration::from_millis([3, 300][random.usize(0..2)]);
+    plan.fault_interval = Duration::from_micros([5_000, 100_000][random.usize(0..2)]);
+    let kinds = [FaultKind::Up, FaultKind::Down, FaultKind::Orphan, FaultKind::Kill];
+    plan.only(&kinds, allowed, random.u32(4..9));
+}
+
+/// Copies that take seconds, of which threads pause, and whose servers lose what was not stored.
+fn transfers(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
+    (plan.managed, plan.faults_at_stalls, plan.clients) = (true, false, 1);
+    (plan.calls, plan.servers) = (12, plan.servers.clamp(2, 3));
+    plan.longest_pause = Duration::from_millis(600);
+    plan.fault_interval = Duration::from_millis(500);
+    if random.bool() {
+        plan.stall(Stalls { one_site_in: 1, one_in: 4, in_cache: false, of: 3 });
+        return plan.only(&[FaultKind::Copy, FaultKind::Kill], allowed, 5);
+    }
+    plan.hosts = plan.hosts.max(2);
+    plan.only(&[FaultKind::Copy, FaultKind::HostLost], allowed, 6);
+}
+
+/// Files appear and vanish while `check` lists them.
+fn checks(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
+    (plan.managed, plan.faults_at_stalls, plan.names) = (true, false, true);
+    (plan.clients, plan.calls, plan.servers) = (2, 40, plan.servers.min(3));
+    plan.longest_pause = Duration::from_millis(random.u64(20..200));
+    plan.fault_interval = Duration::from_millis(200);
+    plan.stall(Stalls { one_site_in: 1, one_in: 10, in_cache: false, of: 4 });
+    plan.only(&[FaultKind::Check], allowed, 4);
 }
 
 impl Plan {

@@ -1,21 +1,21 @@
 //! One history: calls and faults, then a look at everything, and the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pario_conformance::torture::contents::{Circumstances, Contents};
 use pario_conformance::torture::history::{Call, CallOutcome, How, Op};
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::stall::{self, set_stalls};
-use pario_runtime::simulation::{file_system, invariants, random, scheduler};
+use pario_runtime::simulation::{file_system, invariants, planned_kill, random, scheduler};
 
 use crate::client::{Calls, Client};
 use crate::client_names::FIRST_NAMED;
 use crate::cluster::{Cluster, host_of};
 use crate::copies;
 use crate::disk_faults;
+use crate::events::Events;
 use crate::faults::{self, ClientProcess, Damage};
-use crate::managed::Managed;
 use crate::plan::{Ending, FaultKind, Plan};
 use crate::records::Records;
 use crate::storage_damage;
@@ -30,28 +30,6 @@ const LONGEST_CALL: Duration = Duration::from_secs(45);
 
 /// The reason why a history is wrong.
 pub type Violation = String;
-
-/// What happened besides the calls.
-#[derive(Default)]
-struct Events {
-    /// When workers were killed.
-    deaths: BTreeMap<u32, u64>,
-    /// When hosts lost their memory.
-    losses: Vec<u64>,
-    /// When hosts lost power.
-    power_losses: Vec<u64>,
-    /// Whether stored bytes may be damaged: then a read may fail.
-    is_storage_damaged: bool,
-}
-
-impl Events {
-    fn take(&mut self, damage: Damage) {
-        self.deaths.extend(damage.killed.into_iter().map(|worker| (worker, scheduler::now())));
-        self.losses.extend(damage.loss);
-        self.power_losses.extend(damage.power_loss);
-        self.is_storage_damaged |= damage.is_storage_damaged;
-    }
-}
 
 /// Runs a history. The thread of the test driver calls it.
 pub fn run(plan: &Plan) -> Result<u64, Violation> {
@@ -85,6 +63,7 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
         cluster.tend();
     }
     set_stalls(None);
+    planned_kill::cancel_all();
     disk_faults::repair(plan);
     cluster.supervise(AFTER_DEATH * 2)?;
     if is_end_noticed(plan) {
@@ -92,14 +71,14 @@ pub fn run(plan: &Plan) -> Result<u64, Violation> {
     }
     let seen = Records { calls: Calls::default(), ..records.clone() };
     for _ in 0..plan.looks_before_ending {
-        look(plan, &cluster, &seen, next_worker)?;
+        look(plan, &cluster, &seen, next_worker, &events)?;
         next_worker += 1;
     }
     end(plan, &cluster, &mut events)?;
-    look(plan, &cluster, &seen, next_worker)?;
+    look(plan, &cluster, &seen, next_worker, &events)?;
     if let Some(managed) = &cluster.managed {
-        managed.finish_history(&events.losses)?;
-        records.calls.borrow_mut().extend(copies::reads(&managed.runs()));
+        managed.finish_history(&events)?;
+        records.calls.borrow_mut().extend(copies::reads(plan, &managed.runs()));
     }
     lock_calls::judge(&records.locks.borrow())?;
     if events.power_losses.is_empty() {
@@ -122,21 +101,28 @@ fn start_client(
 }
 
 /// A process reads everything.
-fn look(plan: &Plan, cluster: &Cluster, records: &Records, worker: u32) -> Result<(), Violation> {
+fn look(
+    plan: &Plan,
+    cluster: &Cluster,
+    records: &Records,
+    worker: u32,
+    events: &Events,
+) -> Result<(), Violation> {
     let host = host_of(0, plan);
     let client = Client::new(worker, plan, cluster.resolver(host), records.clone());
-    wait_for(cluster, process::start_process(host, "reader", move || client.look()))
+    let are_replicas_equal = plan.placed && events.is_everything_kept();
+    wait_for(cluster, process::start_process(host, "reader", move || client.look(are_replicas_equal)))
 }
 
 /// Ends the history as the plan says, and brings all servers up again.
 fn end(plan: &Plan, cluster: &Cluster, events: &mut Events) -> Result<(), Violation> {
     scheduler::log(format!("ending: {:?}", plan.ending));
-    match plan.ending {
-        Ending::Nothing => {}
-        Ending::Down if cluster.managed.is_some() => {
-            cluster.managed.as_ref().map_or(Ok(()), Managed::take_down_and_lose_memory)?;
+    match (plan.ending, &cluster.managed) {
+        (Ending::Nothing, _) => {}
+        (Ending::Down, Some(managed)) => {
+            managed.take_down_and_lose_memory(events.is_storage_damaged)?;
         }
-        Ending::Down => {
+        (Ending::Down, None) => {
             (0..plan.servers.into()).for_each(|server| cluster.terminate(server));
             let until = scheduler::now() + LONGEST_CALL.as_nanos() as u64;
             while (0..plan.servers.into()).any(|server| cluster.process(server).is_some()) {
@@ -146,11 +132,11 @@ fn end(plan: &Plan, cluster: &Cluster, events: &mut Events) -> Result<(), Violat
                 scheduler::sleep(Duration::from_millis(10));
             }
         }
-        Ending::HostsLost => {
+        (Ending::HostsLost, _) => {
             (1..=plan.hosts).map(HostId).for_each(process::reboot);
             events.losses.push(scheduler::now());
         }
-        Ending::PowerLost => {
+        (Ending::PowerLost, _) => {
             for host in (1..=plan.hosts).map(HostId) {
                 process::reboot(host);
                 file_system::lose_power(host);
@@ -219,8 +205,9 @@ fn judge(plan: &Plan, calls: &[Call], seen: &[Call], events: &Events) -> Result<
     if let Some(call) = calls.iter().find(|call| call.end.is_some_and(|end| end - call.start > longest)) {
         return Err(format!("worker {}: {} took too long", call.worker, call.op));
     }
-    let is_damage =
-        |call: &Call| events.is_storage_damaged && storage_damage::is_allowed(plan, call, calls, seen);
+    let is_damage = |call: &Call| {
+        events.is_storage_damaged && storage_damage::is_allowed(plan, call, calls, seen, events)
+    };
     let is_unexpected =
         |call: &&Call| call.failure().is_some_and(|(kind, _)| kind != "NoSuchFile" && !is_damage(call));
     if let Some(call) = seen.iter().find(is_unexpected) {

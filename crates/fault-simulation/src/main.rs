@@ -25,6 +25,8 @@ mod copies;
 #[cfg(pario_simulation)]
 mod disk_faults;
 #[cfg(pario_simulation)]
+mod events;
+#[cfg(pario_simulation)]
 mod faults;
 #[cfg(pario_simulation)]
 mod focus;
@@ -52,6 +54,8 @@ mod settings;
 mod shrink;
 #[cfg(pario_simulation)]
 mod statistics;
+#[cfg(pario_simulation)]
+mod swarm;
 #[cfg(pario_simulation)]
 mod unanswered;
 

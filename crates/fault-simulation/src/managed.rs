@@ -11,11 +11,12 @@ use pario_client::Target;
 use pario_registry::{Registry, run_directories};
 use pario_runtime::simulation::command::start_program;
 use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
-use pario_runtime::simulation::{process_table, random, scheduler};
+use pario_runtime::simulation::{file_system, planned_kill, process_table, random, scheduler};
 use pario_runtime::thread;
 
 use crate::client::Resolver;
 use crate::copies;
+use crate::events::Events;
 use crate::plan::{FaultKind, Plan};
 use crate::program::{self, CommandRun, CommandRuns, HOME, NAME};
 
@@ -28,6 +29,9 @@ const LAST_PROCESSES: Duration = Duration::from_secs(20);
 /// The longest time until a command is killed: one that only waits for processes of its host is quick.
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(3);
+
+/// Most scheduling points of a process until it is killed.
+const MOST_POINTS: u64 = 2000;
 
 /// The signal that asks a server to end.
 const SIGTERM: i32 = 15;
@@ -168,16 +172,29 @@ impl Managed {
         (1..=self.plan.hosts).map(HostId).try_for_each(nothing_left)
     }
 
-    /// Takes the partition down, and all hosts lose their memory: nothing is lost by that.
-    pub fn take_down_and_lose_memory(&self) -> Result<(), String> {
-        self.take_down()?;
-        (1..=self.plan.hosts).map(HostId).for_each(process::reboot);
+    /// Takes the partition down, and all hosts lose their memory, or even power: nothing is lost by that. After a failed sync a server may refuse
+    /// to end.
+    pub fn take_down_and_lose_memory(&self, is_storage_damaged: bool) -> Result<(), String> {
+        match self.take_down() {
+            Err(_) if is_storage_damaged => return self.bring_up(),
+            outcome => outcome?,
+        }
+        for host in (1..=self.plan.hosts).map(HostId) {
+            process::reboot(host);
+            if self.plan.has_kind(FaultKind::PowerLost) {
+                file_system::lose_power(host);
+            }
+        }
         Ok(())
     }
 
-    /// The end of a history: nothing is wrong with the partition, and it goes down without a trace.
-    pub fn finish_history(&self, losses: &[u64]) -> Result<(), String> {
-        copies::check(self, losses)?;
+    /// The end of a history: nothing is wrong with the partition, and it goes down without a trace. Damage of the storage stays: `check`
+    /// reports it, and a server may refuse to end.
+    pub fn finish_history(&self, events: &Events) -> Result<(), String> {
+        if events.is_storage_damaged {
+            return self.finish(&["check"]).map(drop);
+        }
+        copies::check(self, &events.power_losses)?;
         // A truncation of a dead client may be left to be repaired.
         self.succeed(&["check", "--repair"])?;
         let run = self.succeed(&["check"])?;
@@ -210,18 +227,47 @@ impl Managed {
             self.disturb(process, SHORT, random);
         }
         if random.u32(0..3) == 0 {
+            let victim = self.victim(random);
+            let points = random.u64(1..MOST_POINTS);
+            victim
+                .filter(|_| self.has_kills())
+                .into_iter()
+                .for_each(|one| planned_kill::kill_after(one, points));
+        }
+        let (other, kind) = if random.bool() { ("up", FaultKind::Up) } else { ("down", FaultKind::Down) };
+        if random.u32(0..3) == 0 && self.plan.has_kind(kind) {
             // Two commands at once.
-            let other = if random.bool() { "up" } else { "down" };
             let process = self.start(HostId(random.u32(1..=self.plan.hosts)), &[other]);
             self.disturb(process, SHORT, random);
         }
     }
 
+    /// Kills the supervisor of a server and sends SIGTERM to the server. While it ends, `up` may take it for dead.
+    pub fn orphan(&self, random: &mut Rng) {
+        let Some(server) = random.choice(Managed::parts("server")) else { return };
+        let host = process::host_of(server);
+        process_table::parent_of(server).into_iter().for_each(process::kill);
+        process_table::deliver_signal(server, SIGTERM);
+        if random.bool() {
+            let time = Duration::from_nanos(random.u64(0..SHORT.as_nanos() as u64));
+            thread::spawn(move || {
+                scheduler::sleep(time);
+                start_program(host, &["up"]);
+            });
+        }
+    }
+
+    fn has_kills(&self) -> bool {
+        self.plan.has_kind(FaultKind::Kill)
+    }
+
     /// Kills a command in the middle, if processes are killed in this history at all. A copy is resumed then.
     fn disturb(&self, command: SimulatedPid, longest: Duration, random: &mut Rng) {
-        let has_kills = self.plan.faults.iter().any(|(kind, share)| *kind == FaultKind::Kill && *share > 0);
-        if !has_kills || random.bool() {
+        if !self.has_kills() || random.bool() {
             return;
+        }
+        if longest == SHORT && random.bool() {
+            return planned_kill::kill_after(command, random.u64(1..MOST_POINTS));
         }
         let time = Duration::from_nanos(random.u64(0..longest.as_nanos() as u64));
         thread::spawn(move || {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::focus::focus;
+use crate::focus::{Topic, draw_topic, focus};
+use crate::swarm::swarm;
 use pario_client::{PlacementMap, ServerId};
 use pario_runtime::simulation::random;
 use pario_runtime::simulation::stall::StallOptions;
@@ -53,6 +54,10 @@ pub enum FaultKind {
     Check,
     /// `pario cp` runs.
     Copy,
+    /// A server loses its supervisor and is told to end, perhaps while `pario up` runs.
+    Orphan,
+    /// A connection breaks when the next reply arrives at a client.
+    LostReply,
     /// Messages in one direction of a connection arrive late for a while.
     Delay,
     /// Nothing arrives in one direction of a connection for a while.
@@ -68,9 +73,10 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Whether it is a command, which only partitions under the control of commands have.
-    pub fn is_command(self) -> bool {
-        matches!(self, FaultKind::Up | FaultKind::Down | FaultKind::Check | FaultKind::Copy)
+    /// Whether only partitions under the control of commands have it.
+    pub fn needs_commands(self) -> bool {
+        use FaultKind::{Check, Copy, Down, Orphan, Up};
+        matches!(self, Up | Down | Check | Copy | Orphan)
     }
 }
 
@@ -87,12 +93,14 @@ pub const KINDS: &[(FaultKind, &str)] = &[
     (FaultKind::Stop, "stop"),
     (FaultKind::Terminate, "term"),
     (FaultKind::Break, "break"),
+    (FaultKind::LostReply, "reply"),
     (FaultKind::Cut, "cut"),
     (FaultKind::HostLost, "host"),
     (FaultKind::Up, "up"),
     (FaultKind::Down, "down"),
     (FaultKind::Check, "check"),
     (FaultKind::Copy, "cp"),
+    (FaultKind::Orphan, "orphan"),
     (FaultKind::PowerLost, "power"),
     (FaultKind::DiskError, "eio"),
     (FaultKind::DiskFull, "full"),
@@ -157,6 +165,8 @@ pub struct Plan {
     pub is_one_team: bool,
     /// Whether clients truncate files often.
     pub truncates: bool,
+    /// Whether clients sync files often.
+    pub syncs: bool,
     /// Whether clients create, rename, remove and list files.
     pub names: bool,
     /// Whether clients take byte-range locks.
@@ -171,7 +181,7 @@ pub struct Plan {
     pub placed: bool,
     /// Whether threads pause only in the code of the servers' caches.
     pub stall_in_cache: bool,
-    /// Which threads pause: 0 all, 1 those of clients, 2 those of servers.
+    /// Which threads pause: 0 all, 1 those of clients, 2 those of servers, 3 those of `cp`, 4 those of `check`.
     pub stall_of: u32,
     /// The longest time that a client waits between two calls.
     pub longest_pause: Duration,
@@ -195,8 +205,20 @@ impl FaultKind {
     }
 }
 
+/// How plans are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mix {
+    /// Half of the histories mix everything, the others are about one mechanism each.
+    #[default]
+    Usual,
+    /// All histories are about one mechanism.
+    Only(Topic),
+    /// Each history has a random subset of all features and kinds of faults.
+    Swarm,
+}
+
 impl Plan {
-    pub fn new(seed: u64, allowed: &[FaultKind]) -> Plan {
+    pub fn new(seed: u64, allowed: &[FaultKind], mix: Mix) -> Plan {
         let mut random = random::stream(seed, "plan", 0);
         let managed = random.bool();
         let mut disks = random::stream(seed, "plan of disk faults", 0);
@@ -204,17 +226,17 @@ impl Plan {
             allowed.iter().copied().partition(|kind| kind.is_of_disk());
         // Half of the histories with commands are about them.
         let is_about_commands = managed && random::stream(seed, "plan of commands", 0).bool();
-        let is_possible = |kind: &&FaultKind| managed || !kind.is_command();
+        let is_possible = |kind: &&FaultKind| managed || !kind.needs_commands();
         let mut faults: Vec<_> =
             others.iter().filter(|_| random.bool()).filter(is_possible).map(|kind| (*kind, 1)).collect();
         if is_about_commands {
             let share =
-                |kind: FaultKind| if kind.is_command() { 2 } else { u32::from(kind == FaultKind::Kill) };
+                |kind: FaultKind| if kind.needs_commands() { 2 } else { u32::from(kind == FaultKind::Kill) };
             faults =
                 others.iter().map(|kind| (*kind, share(*kind))).filter(|(_, share)| *share > 0).collect();
         }
         // Half of all histories have disks that work. Lies weaken the judgement, so they are rarer.
-        if !managed && (of_disk.len() == allowed.len() || disks.bool()) {
+        if of_disk.len() == allowed.len() || disks.bool() {
             let is_chosen = |kind: &&FaultKind| {
                 let one_in = if matches!(kind, FaultKind::DiskLies | FaultKind::SyncFails) { 5 } else { 3 };
                 disks.u32(0..one_in) == 0
@@ -245,7 +267,7 @@ impl Plan {
                 (false, _) => random.u32(1..6),
             },
             ending: match random.u32(0..4) {
-                0 if allowed.contains(&FaultKind::PowerLost) && !managed && disks.bool() => Ending::PowerLost,
+                0 if allowed.contains(&FaultKind::PowerLost) && disks.bool() => Ending::PowerLost,
                 0 => Ending::HostsLost,
                 1 | 2 => Ending::Down,
                 _ => Ending::Nothing,
@@ -257,6 +279,7 @@ impl Plan {
             switch_one_in: [2, 5, 20, 100][random.usize(0..4)],
             is_one_team: programs.u32(0..4) == 0,
             truncates: programs.u32(0..4) == 0,
+            syncs: false,
             names: programs.u32(0..3) == 0,
             locks: programs.u32(0..4) == 0,
             views: programs.u32(0..4) == 0,
@@ -271,7 +294,18 @@ impl Plan {
             faults_at_stalls: stalls.bool(),
             longest_pause: Duration::from_millis(3),
         };
-        focus(&mut plan, &mut random::stream(seed, "focus", 0), allowed);
+        let mut random = random::stream(seed, "focus", 0);
+        let topic = match mix {
+            Mix::Usual => draw_topic(&mut random),
+            Mix::Only(topic) => Some(topic),
+            Mix::Swarm => {
+                swarm(&mut plan, &mut random, allowed);
+                None
+            }
+        };
+        if let Some(topic) = topic {
+            focus(&mut plan, topic, &mut random, allowed);
+        }
         plan
     }
 
@@ -298,7 +332,8 @@ impl Plan {
             most: MOST_STALLED,
             only_long: self.faults_at_stalls,
             within: if self.stall_in_cache { "cache/src" } else { "" },
-            of: ["", "client", "server"][self.stall_of as usize % 3],
+            of: ["", "client", if self.managed { "serve server" } else { "server" }, "cp", "check"]
+                [self.stall_of as usize % 5],
         })
     }
 

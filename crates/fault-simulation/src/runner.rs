@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::{self, Arguments, KEPT_SEEDS};
 use crate::child::{self, Job, Pool, Report};
-use crate::plan::{FaultKind, KINDS, Plan};
+use crate::plan::{FaultKind, KINDS, Mix, Plan};
 use crate::shrink::{self, Reduced};
 use crate::statistics::Statistics;
-use crate::{bugs, settings};
+use crate::{bugs, focus, settings};
 
 /// The program.
 pub fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn unchanged_plan(arguments: &Arguments, seed: u64) -> Result<Plan, String> {
             names.iter().map(find).collect::<Result<_, _>>()?
         }
     };
-    Ok(Plan::new(seed, &kinds))
+    Ok(Plan::new(seed, &kinds, arguments.mix))
 }
 
 fn run_all(arguments: &Arguments) -> Result<String, String> {
@@ -146,6 +146,11 @@ fn describe(arguments: &Arguments, job: &Job, report: Report) -> Result<String, 
 /// The command that repeats a history exactly.
 fn command(arguments: &Arguments, job: &Job, plan: &Plan) -> Result<String, String> {
     let mut command = format!("cargo xtask simulate --seed {} --log", plan.seed);
+    match arguments.mix {
+        Mix::Usual => {}
+        Mix::Swarm => command.push_str(" --swarm"),
+        Mix::Only(topic) => command.push_str(&format!(" --mode {}", focus::name_of(topic))),
+    }
     if let Some(faults) = &arguments.faults {
         command.push_str(&format!(" --faults {}", faults.join(",")));
     }

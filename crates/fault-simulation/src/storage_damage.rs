@@ -2,17 +2,21 @@
 
 use pario_conformance::torture::history::{Call, How, Op};
 
+use crate::events::Events;
 use crate::plan::{FaultKind, Plan};
 
 /// Whether a call of a reader may report damage. A sync may fail after another one has failed. After a sync that succeeded everything before it
-/// is stored, so a later read fails only if the disk has lied.
-pub fn is_allowed(plan: &Plan, call: &Call, calls: &[Call], seen: &[Call]) -> bool {
+/// is stored, so a later read fails only if the disk has lied. Such a sync does not concern what a host has lost with its memory before
+/// (SEMANTICS, table: a returned write may be lost with its host, and damage is an error).
+pub fn is_allowed(plan: &Plan, call: &Call, calls: &[Call], seen: &[Call], events: &Events) -> bool {
     match call.op {
         Op::Sync { .. } => true,
         Op::Read { file, .. } => {
             let is_synced = |sync: &Call| {
                 let is_earlier = sync.end.is_some_and(|end| end < call.start);
-                is_earlier && calls.iter().all(|change| !changes(change, file) || is_over(change, sync))
+                let is_covered =
+                    |change: &Call| is_over(change, sync) && !events.has_loss(change.start, sync);
+                is_earlier && calls.iter().all(|change| !changes(change, file) || is_covered(change))
             };
             let mut syncs = calls.iter().chain(seen).filter(|call| is_sync(call, file) && call.succeeded());
             plan.has_kind(FaultKind::DiskLies) || !syncs.any(is_synced)

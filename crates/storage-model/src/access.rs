@@ -27,8 +27,8 @@ impl StorageModel {
     }
 
     /// Reads at an offset; returns 0 bytes only at the end.
-    pub fn read(&self, inode: InodeNumber, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
-        self.alive()?;
+    pub fn read(&mut self, inode: InodeNumber, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
+        self.count_read()?;
         let live = &self.nodes[inode.0].contents.live;
         let (mut from, mut done) = ((at as usize).min(live.len()), 0);
         for piece in to {

@@ -39,10 +39,27 @@ impl StorageModel {
         self.planned.push((self.changes + after, fault));
     }
 
+    /// Plans that a read fails with EIO, after so many others.
+    pub fn plan_read_error(&mut self, after: u64) {
+        self.failing_reads.push(self.reads + after);
+    }
+
+    /// Counts a read, which may fail.
+    pub(crate) fn count_read(&mut self) -> io::Result<()> {
+        self.alive()?;
+        self.reads += 1;
+        let due = self.failing_reads.iter().position(|at| *at < self.reads);
+        match due.map(|index| self.failing_reads.remove(index)) {
+            Some(_) => fail(libc::EIO),
+            None => Ok(()),
+        }
+    }
+
     /// Removes planned faults; returns whether any of them had occurred.
     pub fn clear_faults(&mut self) -> bool {
         let came = self.planned.is_empty();
         self.planned.clear();
+        self.failing_reads.clear();
         came
     }
 
@@ -60,6 +77,7 @@ impl StorageModel {
     pub fn restart(&mut self) {
         self.is_dead = false;
         self.planned.clear();
+        self.failing_reads.clear();
     }
 
     /// Memory is short: sectors that the system has dropped are evicted.

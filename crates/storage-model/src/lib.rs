@@ -82,6 +82,9 @@ pub struct StorageModel {
     /// The number of syncs that lost bytes.
     losing_syncs: u64,
     planned: Vec<(u64, InjectedFault)>,
+    /// The number of reads, and those that will fail.
+    reads: u64,
+    failing_reads: Vec<u64>,
     names: NameTable,
     stable: NameTable,
     renamed: Vec<names::NameChange>,
@@ -109,6 +112,8 @@ impl StorageModel {
             changes: 0,
             losing_syncs: 0,
             planned: Vec::new(),
+            reads: 0,
+            failing_reads: Vec::new(),
             names: NameTable::default(),
             stable: NameTable::default(),
             renamed: Vec::new(),

@@ -151,6 +151,11 @@ pub fn plan_fault(host: HostId, after: u64, fault: InjectedFault) {
     with_disk(host, |disk| disk.plan(after, fault));
 }
 
+/// Plans that a read of a disk fails with EIO, after so many others.
+pub fn plan_read_error(host: HostId, after: u64) {
+    with_disk(host, |disk| disk.plan_read_error(after));
+}
+
 /// Removes planned faults of a disk; returns whether all of them had occurred.
 pub fn clear_faults(host: HostId) -> bool {
     with_disk(host, StorageModel::clear_faults)

@@ -8,6 +8,7 @@
 //! - `host`: names and addresses of hosts.
 //! - `stall`: long pauses of single threads.
 //! - `once`: values that are computed once.
+//! - `planned_kill`: kills of processes at a step that is chosen in advance.
 //! - `planted`: bugs that are switched on to see whether the simulation finds them.
 //! - `clock`: wall clocks of hosts.
 //! - `limits`: descriptors and memory that run out.
@@ -34,6 +35,7 @@ pub mod limits;
 pub mod local;
 pub mod network;
 mod once;
+pub mod planned_kill;
 pub mod planted;
 pub mod process;
 pub mod process_table;

@@ -41,6 +41,8 @@ pub(crate) struct ProcessTable {
     program: Option<Program>,
     records: BTreeMap<SimulatedPid, Record>,
     pipes: Vec<Pipe>,
+    /// How many more scheduling points a process reaches before it is killed.
+    pub planned_kills: BTreeMap<SimulatedPid, u64>,
 }
 
 struct Record {
@@ -174,6 +176,14 @@ pub fn parent() -> SimulatedPid {
     scheduler::with(|scheduler| {
         let parent = scheduler.table.records.get(&scheduler.owner()).map(|record| record.parent);
         parent.filter(|parent| scheduler.is_alive(*parent)).unwrap_or(TEST_DRIVER)
+    })
+}
+
+/// The process that started another one, if it has not ended.
+pub fn parent_of(process: SimulatedPid) -> Option<SimulatedPid> {
+    scheduler::with(|scheduler| {
+        let parent = scheduler.table.records.get(&process)?.parent;
+        Some(parent).filter(|parent| *parent != TEST_DRIVER && scheduler.is_alive(*parent))
     })
 }
 

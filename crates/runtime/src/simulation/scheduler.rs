@@ -26,9 +26,9 @@ use super::local::Locals;
 use super::network::Network;
 use super::process::{HostId, SimulatedPid, TEST_DRIVER};
 use super::process_table::ProcessTable;
-use super::random;
 pub use super::run::{RunEnd, RunOptions, RunReport};
 use super::stall::{self, Stalls};
+use super::{planned_kill, random};
 
 /// Bytes of a thread's stack.
 const STACK: usize = 512 << 10;
@@ -287,6 +287,7 @@ pub fn point() {
     if is_active() && with(Scheduler::takes_turn) {
         yield_now();
     }
+    planned_kill::count_point();
     stall::pause_at(std::panic::Location::caller());
 }
 
