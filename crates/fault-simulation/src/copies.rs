@@ -48,6 +48,13 @@ pub fn prepare(plan: &Plan) {
 /// The words of a copy.
 pub fn draw(plan: &Plan, number: usize, random: &mut Rng) -> Vec<String> {
     let mut words = vec!["cp".to_owned()];
+    if plan.slow_copies && random.u32(0..4) > 0 {
+        words.extend(
+            ["--resume", "--sync"].iter().filter(|_| random.u32(0..3) == 0).map(|word| (*word).to_owned()),
+        );
+        words.extend(["--slow".to_owned(), format!("{DIRECTORY}/in0"), format!("{NAME}:/copy0")]);
+        return words;
+    }
     let options = ["--resume", "--sync", "--slow"];
     words.extend(options.iter().filter(|_| random.bool()).map(|option| (*option).to_owned()));
     if random.bool() {

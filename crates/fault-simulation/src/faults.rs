@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::disk_faults;
 use crate::host_faults;
 use crate::managed::Managed;
+use crate::orphans;
 use crate::plan::{FaultKind, Plan};
 
 /// No reply is shorter.
@@ -76,7 +77,7 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
                 managed.start_command(kind, random);
             }
         }
-        FaultKind::Orphan => cluster.managed.iter().for_each(|managed| managed.orphan(random)),
+        FaultKind::Orphan => orphans::orphan(plan, random),
         FaultKind::LostReply => {
             if let Some((_, client)) = client {
                 let _ = network::tear_connection(client, LEAST_REPLY, random);
@@ -93,6 +94,9 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
             // What `down` has stored is not lost.
             let is_stored = cluster.managed.as_ref().is_some_and(Managed::is_stored);
             process::reboot(host);
+            if let Some(managed) = cluster.managed.as_ref().filter(|_| random.bool()) {
+                managed.bring_up_soon(random);
+            }
             let is_killed = |client: &&ClientProcess| !process::is_alive(client.1);
             let killed = clients.iter().filter(is_killed).map(|client| client.0).collect();
             let loss = (!is_stored).then(scheduler::now);

@@ -173,22 +173,22 @@ fn failed_syncs(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
 /// Commands of which each is killed at any of its steps, as are servers and supervisors.
 fn commands(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.managed, plan.faults_at_stalls, plan.limit) = (true, false, 9000);
-    (plan.clients, plan.calls, plan.servers) = (1, 12, plan.servers.min(3));
+    (plan.clients, plan.calls, plan.servers) = (2, 30, plan.servers.min(3));
     plan.hosts = [1, 1, 1, 2][random.usize(0..4)];
-    plan.longest_pause = Duration::from_millis([3, 300][random.usize(0..2)]);
-    plan.fault_interval = Duration::from_micros([5_000, 100_000][random.usize(0..2)]);
+    plan.longest_pause = Duration::from_millis(60);
+    plan.fault_interval = Duration::from_millis([4, 40][random.usize(0..2)]);
     let kinds = [FaultKind::Up, FaultKind::Down, FaultKind::Orphan, FaultKind::Kill];
-    plan.only(&kinds, allowed, random.u32(4..9));
+    plan.only(&kinds, allowed, random.u32(6..20));
 }
 
 /// Copies that take seconds, of which threads pause, and whose servers lose what was not stored.
 fn transfers(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.managed, plan.faults_at_stalls, plan.clients) = (true, false, 1);
-    (plan.calls, plan.servers) = (12, plan.servers.clamp(2, 3));
+    (plan.calls, plan.servers, plan.slow_copies) = (12, plan.servers.clamp(2, 3), true);
     plan.longest_pause = Duration::from_millis(600);
     plan.fault_interval = Duration::from_millis(500);
     if random.bool() {
-        plan.stall(Stalls { one_site_in: 1, one_in: 4, in_cache: false, of: 3 });
+        plan.stall(Stalls { one_site_in: 1, one_in: 20, in_cache: false, of: 3 });
         return plan.only(&[FaultKind::Copy, FaultKind::Kill], allowed, 5);
     }
     plan.hosts = plan.hosts.max(2);

@@ -41,6 +41,8 @@ mod managed;
 #[cfg(pario_simulation)]
 mod name_calls;
 #[cfg(pario_simulation)]
+mod orphans;
+#[cfg(pario_simulation)]
 mod plan;
 #[cfg(pario_simulation)]
 mod program;

@@ -17,6 +17,7 @@ use pario_runtime::thread;
 use crate::client::Resolver;
 use crate::copies;
 use crate::events::Events;
+use crate::faults::later;
 use crate::plan::{FaultKind, Plan};
 use crate::program::{self, CommandRun, CommandRuns, HOME, NAME};
 
@@ -30,11 +31,11 @@ const LAST_PROCESSES: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(3);
 
-/// Most scheduling points of a process until it is killed.
-const MOST_POINTS: u64 = 2000;
+/// One of these is the most scheduling points of a process until it is killed: a command has about a hundred.
+const MOST_POINTS: [u64; 4] = [40, 100, 100, 400];
 
 /// The signal that asks a server to end.
-const SIGTERM: i32 = 15;
+pub const SIGTERM: i32 = 15;
 
 /// A partition under the control of commands.
 pub struct Managed {
@@ -69,7 +70,7 @@ impl Managed {
     }
 
     /// The processes that are this part of a server.
-    fn parts(part: &str) -> Vec<SimulatedPid> {
+    pub fn parts(part: &str) -> Vec<SimulatedPid> {
         process_table::find_processes(|words| words == ["serve", "--part", part])
     }
 
@@ -110,6 +111,14 @@ impl Managed {
             let process = self.start(HostId(random.u32(1..=self.plan.hosts)), &["up"]);
             self.disturb(process, SHORT, &mut random);
         }
+    }
+
+    /// An administrator who has seen that a host started again runs `up`.
+    pub fn bring_up_soon(&self, random: &mut Rng) {
+        let host = HostId(random.u32(1..=self.plan.hosts));
+        later(&[500], random, move || {
+            start_program(host, &["up"]);
+        });
     }
 
     /// Runs a command to its end.
@@ -227,33 +236,14 @@ impl Managed {
             self.disturb(process, SHORT, random);
         }
         if random.u32(0..3) == 0 {
-            let victim = self.victim(random);
-            let points = random.u64(1..MOST_POINTS);
-            victim
-                .filter(|_| self.has_kills())
-                .into_iter()
-                .for_each(|one| planned_kill::kill_after(one, points));
+            let victim = self.victim(random).filter(|_| self.has_kills());
+            victim.into_iter().for_each(|victim| kill_soon(victim, random));
         }
         let (other, kind) = if random.bool() { ("up", FaultKind::Up) } else { ("down", FaultKind::Down) };
         if random.u32(0..3) == 0 && self.plan.has_kind(kind) {
             // Two commands at once.
             let process = self.start(HostId(random.u32(1..=self.plan.hosts)), &[other]);
             self.disturb(process, SHORT, random);
-        }
-    }
-
-    /// Kills the supervisor of a server and sends SIGTERM to the server. While it ends, `up` may take it for dead.
-    pub fn orphan(&self, random: &mut Rng) {
-        let Some(server) = random.choice(Managed::parts("server")) else { return };
-        let host = process::host_of(server);
-        process_table::parent_of(server).into_iter().for_each(process::kill);
-        process_table::deliver_signal(server, SIGTERM);
-        if random.bool() {
-            let time = Duration::from_nanos(random.u64(0..SHORT.as_nanos() as u64));
-            thread::spawn(move || {
-                scheduler::sleep(time);
-                start_program(host, &["up"]);
-            });
         }
     }
 
@@ -266,8 +256,8 @@ impl Managed {
         if !self.has_kills() || random.bool() {
             return;
         }
-        if longest == SHORT && random.bool() {
-            return planned_kill::kill_after(command, random.u64(1..MOST_POINTS));
+        if longest == SHORT && random.u32(0..4) > 0 {
+            return kill_soon(command, random);
         }
         let time = Duration::from_nanos(random.u64(0..longest.as_nanos() as u64));
         thread::spawn(move || {
@@ -298,6 +288,12 @@ impl Managed {
         };
         runs.iter().filter(|run| is(run, "up")).all(is_earlier)
     }
+}
+
+/// Kills a process at one of its next steps.
+fn kill_soon(process: SimulatedPid, random: &mut Rng) {
+    let most = MOST_POINTS[random.usize(0..MOST_POINTS.len())];
+    planned_kill::kill_after(process, random.u64(1..most));
 }
 
 /// No run directory is left on a host.

@@ -167,6 +167,8 @@ pub struct Plan {
     pub truncates: bool,
     /// Whether clients sync files often.
     pub syncs: bool,
+    /// Whether most copies by `cp` are into the partition and take seconds.
+    pub slow_copies: bool,
     /// Whether clients create, rename, remove and list files.
     pub names: bool,
     /// Whether clients take byte-range locks.
@@ -280,6 +282,7 @@ impl Plan {
             is_one_team: programs.u32(0..4) == 0,
             truncates: programs.u32(0..4) == 0,
             syncs: false,
+            slow_copies: false,
             names: programs.u32(0..3) == 0,
             locks: programs.u32(0..4) == 0,
             views: programs.u32(0..4) == 0,

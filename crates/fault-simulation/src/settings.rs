@@ -100,6 +100,7 @@ pub const SETTINGS: &[Setting] = &[
     flag!("one-team", is_one_team),
     flag!("truncates", truncates),
     flag!("syncs", syncs),
+    flag!("slow-copies", slow_copies),
     flag!("names", names),
     flag!("locks", locks),
     flag!("views", views),
