@@ -142,11 +142,12 @@ fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
         0 => plan.only(&[FaultKind::Kill], allowed, 6),
         1 => plan.only(&[FaultKind::Stop, FaultKind::Cut], allowed, 3),
         2 | 3 => {
-            // A process does not hear for seconds that its leases are recalled, and goes on.
-            (plan.hosts, plan.servers, plan.calls, plan.faults_at_stalls) = (2, 2, 40, false);
-            plan.longest_pause = Duration::from_millis(1000);
-            plan.fault_interval = Duration::from_millis(300);
-            return plan.only(&[FaultKind::HalfOpen], allowed, 3);
+            // A process of another host than the server does not hear for seconds that its lease is recalled, and goes on. All bytes are
+            // in one block, so that it needs no server.
+            (plan.hosts, plan.servers, plan.calls, plan.faults_at_stalls) = (3, 1, 40, false);
+            (plan.limit, plan.longest_pause) = (4000, Duration::from_millis(1000));
+            plan.fault_interval = Duration::from_millis(1500);
+            return plan.only(&[FaultKind::HalfOpen], allowed, 4);
         }
         _ => {
             plan.stall(Stalls { one_site_in: 5, one_in: 4, in_cache: false, of: 1 });
@@ -187,12 +188,21 @@ fn transfers(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.calls, plan.servers, plan.slow_copies) = (12, plan.servers.clamp(2, 3), true);
     plan.longest_pause = Duration::from_millis(600);
     plan.fault_interval = Duration::from_millis(500);
-    if random.bool() {
-        plan.stall(Stalls { one_site_in: 1, one_in: 20, in_cache: false, of: 3 });
-        return plan.only(&[FaultKind::Copy, FaultKind::Kill], allowed, 5);
+    match random.u32(0..3) {
+        0 => {
+            plan.stall(Stalls { one_site_in: 1, one_in: 8, in_cache: false, of: 3 });
+            plan.only(&[FaultKind::Copy, FaultKind::Kill], allowed, 5);
+        }
+        1 => {
+            // Most pieces of a copy go to one server, so that others go on when that one stands still.
+            plan.stripe = 10_000;
+            plan.only(&[FaultKind::Copy, FaultKind::Stop, FaultKind::Kill], allowed, 7);
+        }
+        _ => {
+            plan.hosts = plan.hosts.max(2);
+            plan.only(&[FaultKind::Copy, FaultKind::HostLost], allowed, 6);
+        }
     }
-    plan.hosts = plan.hosts.max(2);
-    plan.only(&[FaultKind::Copy, FaultKind::HostLost], allowed, 6);
 }
 
 /// Files appear and vanish while `check` lists them.

@@ -200,6 +200,11 @@ pub struct Plan {
 }
 
 impl FaultKind {
+    /// Whether stored bytes may be damaged for good. A server may refuse to start then (SEMANTICS, N3), so that no command succeeds any more.
+    pub fn damages_storage(self) -> bool {
+        matches!(self, FaultKind::SyncFails | FaultKind::DiskLies)
+    }
+
     /// Whether it concerns storage.
     pub fn is_of_disk(self) -> bool {
         use FaultKind::{DiskError, DiskFull, DiskLies, PowerLost, ReadOnly, SlowDisk, SyncFails};
@@ -240,10 +245,11 @@ impl Plan {
         // Half of all histories have disks that work. Lies weaken the judgement, so they are rarer.
         if of_disk.len() == allowed.len() || disks.bool() {
             let is_chosen = |kind: &&FaultKind| {
-                let one_in = if matches!(kind, FaultKind::DiskLies | FaultKind::SyncFails) { 5 } else { 3 };
+                let one_in = if kind.damages_storage() { 5 } else { 3 };
                 disks.u32(0..one_in) == 0
             };
-            faults.extend(of_disk.iter().filter(is_chosen).map(|kind| (*kind, 1)));
+            let is_possible = |kind: &&FaultKind| !managed || !kind.damages_storage();
+            faults.extend(of_disk.iter().filter(is_possible).filter(is_chosen).map(|kind| (*kind, 1)));
         }
         let servers = [1, 1, 2, 2, 3, 3, 4, 5][random.usize(0..8)];
         let mut programs = random::stream(seed, "plan of programs", 0);
