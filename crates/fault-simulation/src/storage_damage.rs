@@ -11,7 +11,7 @@ use crate::plan::{FaultKind, Plan};
 pub fn is_allowed(plan: &Plan, call: &Call, calls: &[Call], seen: &[Call], events: &Events) -> bool {
     match call.op {
         Op::Sync { .. } => true,
-        Op::Read { file, .. } => {
+        Op::Read { file, .. } | Op::Len { file } => {
             let is_synced = |sync: &Call| {
                 let is_earlier = sync.end.is_some_and(|end| end < call.start);
                 let is_covered =

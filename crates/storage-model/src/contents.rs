@@ -91,8 +91,12 @@ impl Contents {
         self.lengths.clear();
     }
 
+    /// The sector is read from the medium again. A hole stays one: no page is there to be read.
     pub fn revert(&mut self, sector: usize) {
         let start = sector * SECTOR;
+        if !self.pages.contains(&(start as u64 / PAGE)) {
+            return;
+        }
         let end = (start + SECTOR).min(self.live.len());
         for at in start..end {
             self.live[at] = self.stable.get(at).copied().unwrap_or(0);

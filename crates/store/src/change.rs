@@ -53,6 +53,7 @@ impl PartFiles {
         };
         let next: Vec<BlockVersion> = before.iter().zip(sums).map(|(entry, sum)| entry.next(*sum)).collect();
         // The state is unknown until all is done.
+        unsynced.removed.write(run.blocks());
         for block in run.blocks() {
             unsynced.blocks.remove(&block);
         }
@@ -94,7 +95,7 @@ impl PartFiles {
     }
 
     fn truncate(&self, unsynced: &mut Unsynced, end: u64, cut: u64) -> Result<()> {
-        let synced = self.header().synced_end > end;
+        let (synced, blocks) = (self.header().synced_end > end, self.blocks(self.header().end));
         let last = self.clear_last(unsynced, end)?;
         if synced && let Some(block) = last {
             self.make_durable(unsynced, block)?;
@@ -104,7 +105,7 @@ impl PartFiles {
             header.synced_end = header.synced_end.min(end);
             header.entries_end = header.entries_end.min(end);
         })?;
-        unsynced.cut(self.blocks(end));
+        unsynced.cut(self.blocks(end)..blocks);
         self.remove_beyond(end, synced)
     }
 
@@ -345,7 +346,12 @@ impl PartFiles {
         let blocks = self.blocks(end);
         for first in (0..blocks).step_by(AT_ONCE as usize) {
             let run = BlockRun::new(self.file, self.block, first, AT_ONCE.min(blocks - first) as usize)?;
-            let entries = self.entries(run)?;
+            let mut entries = self.entries(run)?;
+            for (block, entry) in
+                run.blocks().zip(&mut entries).filter(|(block, _)| unsynced.removed.contains(*block))
+            {
+                *entry = self.entry_of_removed(block)?;
+            }
             // The previous process may have been killed after a failed sync: the system writes these again.
             self.write_entries(first, entries.iter().copied())?;
             for (block, entry) in run.blocks().zip(entries) {
@@ -379,13 +385,21 @@ impl PartFiles {
 
     /// After a loss of power: a block without an entry is zeros, whatever part of a write has reached the medium.
     fn recover_hole(&self, found: &mut Unsynced, block: u64) -> Result<()> {
+        match self.entry_of_removed(block)? {
+            ChecksumEntry::None => Ok(()),
+            entry => self.replace_entry(found, block, entry),
+        }
+    }
+
+    /// The entry of a block without bytes. It has to say so if there are bytes that the system did not remove.
+    fn entry_of_removed(&self, block: u64) -> Result<ChecksumEntry> {
         let run = BlockRun::new(self.file, self.block, block, 1)?;
         if self.is_hole(run) {
-            return Ok(());
+            return Ok(ChecksumEntry::None);
         }
         let mut bytes = vec![0; self.block];
         self.load(run, &[ChecksumEntry::None], &mut [&mut bytes])?;
-        if table::is_zero(&bytes) { Ok(()) } else { self.replace_entry(found, block, ChecksumEntry::Zeros) }
+        Ok(if table::is_zero(&bytes) { ChecksumEntry::None } else { ChecksumEntry::Zeros })
     }
 
     /// A version that has reached the medium completely stays, any other is dropped. This does not apply to one that a

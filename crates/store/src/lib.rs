@@ -20,6 +20,7 @@ mod manifest;
 mod memory;
 mod order;
 mod parts;
+mod removed;
 mod run;
 mod sync;
 mod table;

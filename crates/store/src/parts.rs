@@ -116,7 +116,9 @@ impl OpenPartCache {
         let all: Vec<_> = self.held().by_file.values().map(|found| Arc::clone(&found.part)).collect();
         for part in all {
             let unsynced = &mut part.write().unsynced;
-            unsynced.suspect |= !unsynced.is_empty();
+            if !unsynced.is_empty() {
+                (unsynced.suspect, unsynced.recovered) = (true, false);
+            }
         }
     }
 

@@ -176,13 +176,14 @@ impl FileStore {
         match &outcome {
             Ok(()) => {
                 unsynced.syncing.clear();
+                unsynced.removed.synced(job.header);
                 unsynced.synced_header = job.header;
                 (unsynced.failed, unsynced.known_header) = (None, None);
             }
             Err(_) if pario_runtime::is_planted("failed-sync-believed") => unsynced.syncing.clear(),
             Err(error) => {
                 unsynced.failed = Some(error.clone());
-                unsynced.suspect = true;
+                (unsynced.suspect, unsynced.recovered) = (true, false);
                 unsynced.header += 1;
                 // Entries that may already say that blocks are durable must not change before they are: these stay held.
                 if !job.marked {

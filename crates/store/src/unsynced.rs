@@ -1,8 +1,10 @@
 //! The state of a part that is not on the medium yet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::error::{Error, StoreAction};
+use crate::removed::RemovedBlocks;
 use crate::run::BlockRun;
 use crate::table::{BlockVersion, PartHeader};
 
@@ -17,6 +19,8 @@ pub struct Unsynced {
     /// The blocks that a sync is bringing to the medium now. They must not change meanwhile: their older versions are
     /// needed until it is done.
     pub syncing: BTreeMap<u64, BlockVersion>,
+    /// Blocks that truncations have removed.
+    pub removed: RemovedBlocks,
     /// The version of the header, and the version that is on the medium.
     pub header: u64,
     pub synced_header: u64,
@@ -56,9 +60,10 @@ impl Unsynced {
         self.syncing.range(run.blocks()).next().is_some()
     }
 
-    /// Blocks from this one on are removed.
-    pub fn cut(&mut self, block: u64) {
-        self.blocks.split_off(&block);
-        self.reserved.split_off(&block);
+    /// These blocks are removed, which are all from the first one on.
+    pub fn cut(&mut self, blocks: Range<u64>) {
+        self.blocks.split_off(&blocks.start);
+        self.reserved.split_off(&blocks.start);
+        self.removed.remove(blocks, self.header);
     }
 }

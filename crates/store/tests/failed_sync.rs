@@ -56,6 +56,33 @@ fn sync_and_close_fail_after_a_failed_sync_until_the_part_is_repaired() {
     assert!(damaged > 0, "no sync has cost a block");
 }
 
+/// The system may drop the removal of entries, so that older ones appear again.
+#[test]
+fn regression_a_removed_block_does_not_come_back_after_a_failed_sync() {
+    for seed in 0..200 {
+        let medium = SimulatedMedium::new(seed);
+        let store = open(&medium);
+        store.write(FILE, 0, &[&[1; SIZE][..]; 4], u64::MAX).expect("room");
+        if seed % 2 == 0 {
+            store.sync(FILE).expect("it can be synced");
+        }
+        store.set_end(FILE, 0, 1).expect("it can be cut");
+        store.write(FILE, 3, &[&[2; SIZE]], u64::MAX).expect("room");
+        medium.plan(0, InjectedFault::FailSync);
+        if seed % 4 < 2 { store.sync(FILE) } else { store.sync_all() }.expect_err("it fails");
+        medium.evict();
+        if store.sync(FILE).is_err() {
+            store.write(FILE, 3, &[&[2; SIZE]], u64::MAX).expect("room");
+            store.sync(FILE).expect("it is written anew");
+        }
+        for (block, byte) in [0, 0, 0, 2].into_iter().enumerate() {
+            let mut bytes = [9; SIZE];
+            let read = store.read(FILE, block as u64, &mut [&mut bytes]);
+            assert_eq!((read, bytes[0]), (Ok(()), byte), "seed {seed}, block {block}");
+        }
+    }
+}
+
 /// A new process opens the store after the power was lost.
 fn lose_power(medium: &SimulatedMedium, store: FileStore) -> FileStore {
     medium.kill();

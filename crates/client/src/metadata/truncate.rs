@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pario_layout::PlacementMap;
 use pario_runtime::sync::Mutex;
 use pario_runtime::time::Instant;
 use pario_types::{ErrorKind, FileId, TruncationId};
@@ -17,6 +18,7 @@ use pario_wire::{Reply, Request};
 use crate::client_core::{ClientCore, unexpected};
 use crate::error::{Error, Result};
 use crate::metadata::open_file::OpenFile;
+use crate::replicas::selection::to_lock;
 
 /// The pause between attempts to truncate or open a file that is being truncated.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
@@ -80,7 +82,23 @@ impl ClientCore {
 impl OpenFile {
     /// Sets the size of the file. After an error it may have its old size, the new one, or be truncated on some of its
     /// servers; later writes stay.
+    ///
+    /// Replicas beyond the size are locked meanwhile. Otherwise a concurrent write could come before the truncation on one server and after it
+    /// on another.
     pub fn set_len(&self, size: u64) -> Result<()> {
+        let end = self.layout.table().filter(|_| self.layout.has_replicas()).map_or(0, PlacementMap::end);
+        if size >= end {
+            return self.truncate(size);
+        }
+        let lock = self.lock_replicas(&to_lock(vec![size..end]), true)?;
+        let truncated = self.truncate(size);
+        let unlocked = self.unlock_replicas(lock, truncated.is_ok());
+        truncated?;
+        // The server of the lock was killed meanwhile, so others may have written.
+        if unlocked? { Ok(()) } else { self.repair_range(size..end, &[]) }
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
         let (core, file) = (&self.core, self.file);
         let truncation = self.begin_truncate(size)?;
         let truncate = |server| {

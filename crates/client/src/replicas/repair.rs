@@ -95,16 +95,29 @@ impl OpenFile {
 
     /// Makes the replicas of a range equal. `losses`: how often each holder lost its pool since they were equal; empty if none did.
     pub fn repair_range(&self, range: Range<u64>, losses: &[u64]) -> Result<()> {
-        let (mut at, end) = (range.start, range.end);
-        while at < end {
-            let piece = at..end.min(at + PIECE);
-            let lock = self.lock_replicas(&to_lock(vec![piece.clone()]), true)?;
-            let repaired = self.repair_piece(&piece, losses);
-            self.unlock_replicas(lock, repaired.is_ok())?;
-            repaired?;
-            at = piece.end;
+        let size = self.ask_holders()?.clamp(range.start, range.end);
+        let mut at = range.start;
+        while at < size {
+            let end = size.min(at + PIECE);
+            self.repair_locked(at..end, |piece| self.repair_piece(piece, losses))?;
+            at = end;
         }
-        Ok(())
+        // There are no bytes in the rest of the range, unless they were written meanwhile.
+        self.repair_locked(size..range.end, |rest| {
+            let end = self.ask_holders()?.clamp(rest.start, rest.end);
+            self.repair_piece(&(rest.start..end), losses)
+        })
+    }
+
+    /// Repairs a range while it is locked against writers.
+    fn repair_locked(&self, range: Range<u64>, repair: impl FnOnce(&Range<u64>) -> Result<()>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let lock = self.lock_replicas(&to_lock(vec![range.clone()]), true)?;
+        let repaired = repair(&range);
+        self.unlock_replicas(lock, repaired.is_ok())?;
+        repaired
     }
 
     fn repair_piece(&self, piece: &Range<u64>, losses: &[u64]) -> Result<()> {

@@ -201,10 +201,7 @@ pub fn content_for_check(path: &Path) -> Option<Vec<u8>> {
         let host = scheduler.host(scheduler.invariants.checked()?);
         let model = scheduler.files_of(host).device(Device::of(path));
         let inode = model.find(path).ok()??;
-        let mut bytes = vec![0; model.stats(inode).ok()?.len as usize];
-        let count = model.read(inode, &mut [std::io::IoSliceMut::new(&mut bytes)], 0).ok()?;
-        bytes.truncate(count);
-        Some(bytes)
+        Some(model.content(inode).to_vec())
     })
 }
 
