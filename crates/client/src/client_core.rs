@@ -67,6 +67,8 @@ pub(crate) struct ClientCore {
     pub team: Option<Membership>,
     resolver: Arc<dyn Resolve>,
     target: Mutex<Target>,
+    /// The most bytes of data in one message, as the partition's description has it.
+    network_buffer: AtomicU64,
     requests: AtomicU64,
     /// Files that the metadata server has to keep open for this client: from the reply to an open to that to its close.
     opens: Mutex<BTreeMap<FileId, Vec<OpenAccess>>>,
@@ -115,6 +117,7 @@ impl ClientCore {
                 .collect(),
             team,
             resolver,
+            network_buffer: AtomicU64::new(target.access.network_buffer),
             target: Mutex::new(target),
             requests: AtomicU64::new(1),
             opens: Mutex::default(),
@@ -137,6 +140,11 @@ impl ClientCore {
         self.target.lock().clone()
     }
 
+    /// The most bytes of data in one message, where a file has no other limit.
+    pub fn network_buffer(&self) -> u64 {
+        self.network_buffer.load(Ordering::Relaxed)
+    }
+
     pub fn next_request(&self) -> RequestId {
         RequestId(self.requests.fetch_add(1, Ordering::Relaxed))
     }
@@ -154,6 +162,7 @@ impl ClientCore {
             return changed("has other servers now");
         }
         let moved = found.candidates(server, self.options.far) != target.candidates(server, self.options.far);
+        self.network_buffer.store(found.access.network_buffer, Ordering::Relaxed);
         *target = found;
         Ok(moved)
     }
@@ -384,7 +393,7 @@ mod tests {
             secret: Secret::new([7; 32]),
             servers: listeners.iter().map(at).collect(),
             metadata: ServerId(0),
-            tier1: true,
+            access: pario_types::AccessDefaults::default(),
         };
         for (server, listener) in listeners.into_iter().enumerate() {
             let sent_views = sent_views.clone();

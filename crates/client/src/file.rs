@@ -62,6 +62,12 @@ impl File {
         self.0.set_start(number);
     }
 
+    /// Limits the bytes of data in one message, within the limits of the protocol; without it the limit is that of the
+    /// partition's description.
+    pub fn set_network_buffer(&self, bytes: u64) {
+        self.0.set_network_buffer(bytes);
+    }
+
     /// Of bytes that several servers hold, this server's replica is read, if it has one; set before the first access. The
     /// default is a server on this host.
     pub fn set_home(&self, server: ServerId) {

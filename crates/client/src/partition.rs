@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pario_runtime::time::Instant;
-use pario_types::{FileId, PartitionId, ServerId};
+use pario_types::{AccessDefaults, FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, LocalPart, ServerStatus, StorageSpace};
 use pario_wire::{Reply, Request};
 
-use crate::client_cache::Tier1;
+use crate::client_cache::{Tier1, TierOptions};
 use crate::client_core::{ClientCore, Options, unexpected};
 use crate::connection::target::{ByName, Resolve, Target};
 use crate::error::Result;
@@ -88,9 +88,15 @@ impl Partition {
             .is_some_and(|server_connection| server_connection.pool().is_some())
     }
 
-    /// Whether processes may cache blocks of its files in their own memory: `tier1` in its description.
-    pub fn allows_tier1(&self) -> bool {
-        self.core.target().tier1
+    /// What its description says about accesses to its files, where a program says nothing else.
+    pub fn access_defaults(&self) -> AccessDefaults {
+        self.core.target().access
+    }
+
+    /// The options of tier 1 that its description has.
+    pub fn tier_options(&self) -> TierOptions {
+        let AccessDefaults { tier1_size, tier1_high, tier1_low, .. } = self.access_defaults();
+        TierOptions { bytes: tier1_size, high: tier1_high, low: tier1_low, ..TierOptions::default() }
     }
 
     /// The cache of its files in this process's own memory.

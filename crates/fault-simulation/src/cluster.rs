@@ -13,7 +13,7 @@ use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::scheduler;
 use pario_server::{Config, PoolConfig, Server, ServerFaults, ShutdownHandle, ViewCacheConfig};
 use pario_transport::Address;
-use pario_types::{PartitionId, ServerId};
+use pario_types::{AccessDefaults, PartitionId, ServerId};
 use pario_wire::Secret;
 
 use crate::client::Resolver;
@@ -114,7 +114,7 @@ impl Cluster {
             secret: Secret::new([9; 32]),
             servers: self.addresses(host),
             metadata: ServerId(0),
-            tier1: self.plan.tier1,
+            access: AccessDefaults { tier1: self.plan.tier1, ..AccessDefaults::default() },
         }
     }
 

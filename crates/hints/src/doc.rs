@@ -25,6 +25,11 @@ pub fn markdown() -> String {
     );
     para(&mut page, FILE_FORMAT);
     page.push_str(EXAMPLE);
+    para(&mut page, PARTITION_FILE);
+    page.push_str("\n| key of a partition file | hint |\n|---|---|\n");
+    for (key, hint) in PARTITION_KEYS {
+        let _ = writeln!(page, "| `{key}` | {hint} |");
+    }
     page.push_str("\n## Values\n");
     para(&mut page, VALUES);
     page.push_str("\n## The table\n");
@@ -46,9 +51,22 @@ const INTRODUCTION: &str = "A hint tells Pario how a file will be used or how it
     `pario hints NAME` one entry, and `pario hints --check FILE` checks a hint file.";
 
 const SOURCES: &str = "From the strongest to the weakest: the info object that the program passes to `MPI_File_open`, \
-    `MPI_File_set_view` or `MPI_File_set_info`; the variable `PARIO_HINTS`; the hint file; the default. As \
-    in ROMIO, the program's own request wins. The variable, which is set for one run, wins over the file, \
-    which serves many runs.";
+    `MPI_File_set_view` or `MPI_File_set_info`; the variable `PARIO_HINTS`; the hint file; for a file on a \
+    partition, the partition file; the default. As in ROMIO, the program's own request wins. The variable, \
+    which is set for one run, wins over the file, which serves many runs.";
+
+const PARTITION_FILE: &str = "A partition file sets the hints of all files of the partition that no stronger source sets. Its keys \
+    may change at each start of the partition.";
+
+/// The keys of partition files that set hints, and the hints.
+const PARTITION_KEYS: [(&str, &str); 6] = [
+    ("strategy", "`pario_strategy`"),
+    ("network_buffer", "`pario_network_buffer`"),
+    ("tier1_size", "`pario_tier1_size`"),
+    ("tier1_high_water", "`pario_tier1_high`"),
+    ("tier1_low_water", "`pario_tier1_low`"),
+    ("tier1", "`off` sets `pario_tier1` to `disable`, and no other source can change that"),
+];
 
 const FILE_FORMAT: &str = "A hint file has one hint per line: the name, blanks, the value. A `#` starts a comment. Invalid lines \
     are reported and skipped. Of two lines for the same hint the first counts. The format is ROMIO's, and \

@@ -177,6 +177,11 @@ impl Hints {
         (self.number(HintId::Tier1Size), percent(HintId::Tier1High), percent(HintId::Tier1Low))
     }
 
+    /// The largest number of bytes of data in one message to or from a server of a partition.
+    pub fn network_buffer(&self) -> u64 {
+        self.number(HintId::NetworkBuffer)
+    }
+
     /// The ranges of the file that the rank will access soon.
     pub fn access_ranges(&self) -> Option<&[Range<u64>]> {
         self.extents(HintId::AccessRanges)
@@ -300,6 +305,7 @@ mod tests {
         assert_eq!((hints.fd_partition(), hints.fd_partition_read()), (None, None));
         assert_eq!((hints.strategy(), hints.max_pre(), hints.max_acc()), (Strategy::Auto, 4, 4));
         assert_eq!(hints.schedule(), Schedule::Staggered);
+        assert_eq!(hints.network_buffer(), 1 << 20);
         assert_eq!((hints.tier1(), hints.tier1_size()), (Toggle::Automatic, (64 << 20, 50, 25)));
     }
 

@@ -6,7 +6,7 @@
 
 use crate::hint_type::HintValue;
 use crate::table::{HintEntry, HintId, find, table};
-use pario_types::ErrorKind;
+use pario_types::{AccessDefaults, ErrorKind, Toggle};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -15,6 +15,8 @@ use std::fmt;
 pub enum HintSource {
     /// The built-in default.
     Default,
+    /// The partition file of the file's partition.
+    Partition,
     /// The hint file.
     HintFile,
     /// The environment variable `PARIO_HINTS`.
@@ -133,6 +135,26 @@ impl Hints {
         self.store(HintId::AccessTaken, HintSource::Default, HintValue::Count(taken as u64));
     }
 
+    /// Applies the defaults of the partition that stores the file. They count less than every other source, except that
+    /// no hint enables tier 1 on a partition that has it switched off.
+    pub fn apply_partition(&mut self, defaults: &AccessDefaults) {
+        let AccessDefaults { strategy, network_buffer, tier1, tier1_size, tier1_high, tier1_low } = *defaults;
+        let values = [
+            (HintId::Strategy, HintValue::Word(strategy.name())),
+            (HintId::NetworkBuffer, HintValue::Size(network_buffer)),
+            (HintId::Tier1Size, HintValue::Size(tier1_size)),
+            (HintId::Tier1High, HintValue::Count(tier1_high.into())),
+            (HintId::Tier1Low, HintValue::Count(tier1_low.into())),
+        ];
+        for (id, value) in values {
+            self.store(id, HintSource::Partition, value);
+        }
+        if !tier1 {
+            self.set.retain(|setting| setting.id != HintId::Tier1);
+            self.store(HintId::Tier1, HintSource::Partition, HintValue::Toggle(Toggle::Disable));
+        }
+    }
+
     fn store(&mut self, id: HintId, source: HintSource, value: HintValue) -> ApplyOutcome {
         match self.set.iter_mut().find(|s| s.id == id) {
             Some(old) if old.source > source => {
@@ -171,6 +193,7 @@ impl fmt::Display for HintSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HintSource::Default => "the defaults",
+            HintSource::Partition => "the partition file",
             HintSource::HintFile => "the hint file",
             HintSource::Environment => "the environment variable PARIO_HINTS",
             HintSource::Info => "the program's info object",
@@ -222,6 +245,49 @@ mod tests {
         assert_eq!(hints.apply(HintSource::Info, "cb_nodes", "4"), ApplyOutcome::Accepted);
         assert_eq!(hints.apply(HintSource::Info, "cb_nodes", "5"), ApplyOutcome::Accepted);
         assert_eq!(hints.get("cb_nodes"), Some(("5".to_owned(), HintSource::Info)));
+    }
+
+    #[test]
+    fn a_partition_file_counts_more_than_defaults_and_less_than_other_sources() {
+        let partition = AccessDefaults {
+            strategy: pario_types::Strategy::TwoPhase,
+            network_buffer: 64 << 10,
+            tier1: true,
+            tier1_size: 1 << 20,
+            tier1_high: 80,
+            tier1_low: 10,
+        };
+        let mut hints = Hints::new();
+        hints.apply(HintSource::HintFile, "pario_tier1_size", "2M");
+        hints.apply(HintSource::Environment, "pario_tier1_high", "90");
+        hints.apply(HintSource::Info, "pario_strategy", "independent");
+        hints.apply_partition(&partition);
+        let value = |hints: &Hints, name: &str| hints.get(name).map(|(value, _)| value);
+        assert_eq!(value(&hints, "pario_strategy").as_deref(), Some("independent"));
+        assert_eq!(hints.tier1_size(), (2 << 20, 90, 10));
+        assert_eq!(hints.get("pario_network_buffer"), Some(("65536".to_owned(), HintSource::Partition)));
+        assert_eq!(value(&hints, "pario_tier1").as_deref(), Some("automatic"));
+        assert_eq!(hints.apply(HintSource::Info, "pario_strategy", "auto"), ApplyOutcome::Accepted);
+    }
+
+    #[test]
+    fn no_hint_enables_tier_1_where_the_partition_has_it_off() {
+        let mut hints = Hints::new();
+        hints.apply(HintSource::Info, "pario_tier1", "enable");
+        hints.apply_partition(&AccessDefaults { tier1: false, ..AccessDefaults::default() });
+        assert_eq!(hints.get("pario_tier1"), Some(("disable".to_owned(), HintSource::Partition)));
+    }
+
+    #[test]
+    fn the_defaults_of_partitions_are_those_of_hints() {
+        let mut hints = Hints::new();
+        hints.apply_partition(&AccessDefaults::default());
+        assert!(
+            hints
+                .in_force()
+                .map(|(name, value, _)| (name, value))
+                .eq(Hints::new().in_force().map(|(name, value, _)| (name, value)))
+        );
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //! The crate does no I/O: its callers pass file contents as text and the environment as a lookup function.
 //! [`markdown`] generates the user's page on hints from the same table.
 //!
-//! Precedence, weakest first: built-in default, hint file, environment (`PARIO_HINTS`), info object. As in ROMIO, the
-//! program's own request wins. The variable, which is set for one run, wins over the file, which serves many runs.
+//! Precedence, weakest first: built-in default, partition file, hint file, environment (`PARIO_HINTS`), info object. As in
+//! ROMIO, the program's own request wins. The variable, which is set for one run, wins over the file, which serves many
+//! runs, and the hint file of a user wins over the partition file, which serves many programs.
 #![forbid(unsafe_code)]
 
 mod doc;

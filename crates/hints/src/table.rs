@@ -6,7 +6,7 @@
 
 use crate::hint_type::{HintType, HintValue, TextFormat};
 use crate::schedule::Schedule;
-use pario_types::{PartitioningMethod, Strategy, Toggle};
+use pario_types::{MAX_NETWORK_BUFFER, PartitioningMethod, Strategy, Toggle};
 use std::borrow::Cow;
 
 /// The origin of a hint.
@@ -184,6 +184,7 @@ static NO: HintValue = HintValue::Switch(false);
 static AUTO: HintValue = HintValue::Word("auto");
 static QUARTER: HintValue = HintValue::Count(25);
 static HALF: HintValue = HintValue::Count(50);
+static MIB: HintValue = HintValue::Size(1 << 20);
 static MIB_64: HintValue = HintValue::Size(64 << 20);
 static STAGGERED: HintValue = HintValue::Word(Schedule::Staggered.name());
 static FOUR: HintValue = HintValue::Count(4);
@@ -363,6 +364,12 @@ hints! {
          independent reads of irregular pieces in data shipping; for regular pieces the read-ahead of the \
          file system suffices. Blocks are stripes of the partition, or stripes or blocks of the file system, \
          at least 64 KiB.";
+    NetworkBuffer: "pario_network_buffer", Pario,
+        HintType::Size { min: 4096, max: MAX_NETWORK_BUFFER }, Active;
+        default = Some(&MIB), fixed_at_open = true;
+        "The most bytes of data in one message between this rank and a server of a partition. A larger access \
+         is sent in several messages, of which a few are under way at a time. It does not concern servers on \
+         the same host, whose cache the rank accesses without messages. No effect on plain files.";
     Schedule: "pario_schedule", Pario, SCHEDULE, Active;
         default = Some(&STAGGERED), fixed_at_open = true;
         "The server of a partition with which a rank begins an access to several servers. staggered: each \
@@ -386,8 +393,8 @@ hints! {
         "Whether collective calls on a file of a partition may cache blocks in the memory of the ranks: \
          always, never (client-directed then means two-phase), or if the servers are on other hosts. Other \
          programs always read the latest data, because the servers recall cached blocks first. Cached data is \
-         on the servers after a sync or a close, and is lost if its rank dies before. If the partition has \
-         tier1 = off, the hint has no effect.";
+         on the servers after a sync or a close, and is lost if its rank dies before. If the partition file \
+         says tier1 = off, the hint is always disable.";
     Tier1High: "pario_tier1_high", Pario, PERCENT, Active;
         same_on_all_ranks = true, fixed_at_open = true, default = Some(&HALF);
         "The high watermark: the percentage of dirty blocks in a rank's cache above which they are written to \

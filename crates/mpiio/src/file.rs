@@ -336,6 +336,7 @@ pub(crate) struct LazyStorage {
     how: PlainOpenOptions,
     cache: Option<Arc<ClientCache>>,
     start: u32,
+    network_buffer: u64,
     storage: OnceLock<Storage>,
 }
 
@@ -344,10 +345,11 @@ impl LazyStorage {
         name: FileName,
         how: PlainOpenOptions,
         start: u32,
+        network_buffer: u64,
         storage: Option<Storage>,
         cache: Option<Arc<ClientCache>>,
     ) -> LazyStorage {
-        let lazy = LazyStorage { name, how, start, cache, storage: OnceLock::new() };
+        let lazy = LazyStorage { name, how, start, network_buffer, cache, storage: OnceLock::new() };
         if let Some(storage) = storage {
             lazy.storage.get_or_init(|| storage);
         }
@@ -360,6 +362,7 @@ impl LazyStorage {
         }
         let storage = Storage::open(&self.name, &self.how, self.start, None)?;
         storage.set_client_cache(self.cache.clone());
+        storage.set_network_buffer(self.network_buffer);
         Ok(self.storage.get_or_init(|| storage))
     }
 

@@ -348,6 +348,7 @@ impl FileGroup {
 
     /// Rank 0 runs `work`; all ranks get its `N` words or its error. Collective.
     pub fn root_bcast<const N: usize>(&self, work: impl FnOnce() -> Result<[u64; N]>) -> Result<[u64; N]> {
+        const { assert!(N < WORDS_PER_RANK, "one word is for the error") };
         let mine = if self.rank == 0 { work() } else { Ok([0; N]) };
         if self.size == 1 {
             return mine;

@@ -15,7 +15,7 @@ use pario_mpi_host::{Comm, Host};
 use pario_partition_file::ClientCache;
 use pario_posix::{PlainOpenOptions, StripingRequest};
 use pario_trace::counters;
-use pario_types::{ErrorKind, Strategy, Toggle, fnv1a};
+use pario_types::{AccessDefaults, ErrorKind, Strategy, Toggle, fnv1a};
 
 use crate::amode::{Amode, AmodeBits};
 use crate::env::{env, warn};
@@ -129,15 +129,16 @@ impl<'a> Opening<'a> {
     }
 
     /// The rest of the open. The flag of the result says whether some rank wants data shipping. Collective.
-    fn finish(self) -> Result<(Parts, bool)> {
+    fn finish(mut self) -> Result<(Parts, bool)> {
         let Announced { announcement, storage, mut pointer } = self.announce()?;
         storage::join_program(announcement.program);
         let facts = announcement.facts;
+        self.warn_about_tier1(&facts);
+        self.complete_hints(announcement.access);
         if let (Some(table), true) = (announcement.table, facts.placed && self.group.size > 1) {
             share_table(self.group, &self.name, table, storage.as_ref())?;
         }
         let mine = self.open_storage(&announcement, storage, &mut pointer);
-        self.warn_about_tier1(&facts);
         let (storage, facts, ships) = self.agree_on_storage(mine, facts)?;
         Ok((self.parts(&announcement, storage, pointer, facts), ships))
     }
@@ -191,8 +192,17 @@ impl<'a> Opening<'a> {
             retained_team: storage.retained().unwrap_or(0),
             program: storage::program_number(),
             table: storage.table().map(PlacementMap::id),
+            access: storage.access_defaults(),
         };
         Ok((announcement, storage, pointer))
+    }
+
+    /// Adds the hints of the partition file, which rank 0 has announced. From then on all hints are known.
+    fn complete_hints(&mut self, access: Option<AccessDefaults>) {
+        if let Some(access) = access {
+            self.hints.apply_partition(&access);
+        }
+        self.hints.seal();
     }
 
     /// Opens the storage of this rank, unless rank 0 has opened it or the rank can open it later.
@@ -246,6 +256,7 @@ impl<'a> Opening<'a> {
         let cache = self.client_cache(announcement, &collective);
         if let Some(storage) = &mut storage {
             storage.set_client_cache(cache.clone());
+            storage.set_network_buffer(self.hints.network_buffer());
         }
         let location = match self.group.size {
             1 => CounterLocation::private(),
@@ -259,7 +270,14 @@ impl<'a> Opening<'a> {
             group: self.group.clone(),
             amode: self.amode,
             raw_amode: self.raw_amode,
-            storage: LazyStorage::new(self.name, self.how, self.first_server, storage, cache),
+            storage: LazyStorage::new(
+                self.name,
+                self.how,
+                self.first_server,
+                self.hints.network_buffer(),
+                storage,
+                cache,
+            ),
             path: self.path,
             facts,
             collective: Arc::new(collective),
@@ -304,8 +322,8 @@ impl<'a> Opening<'a> {
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "the system has no random numbers");
 
-/// The hints in force for a file that was opened under the name `given`: those of the environment and those of the info argument. One rank
-/// `warns` about hints that have no effect.
+/// The hints of the environment and of the info argument for a file that was opened under the name `given`. One rank `warns` about hints that have
+/// no effect.
 fn resolve_hints(name: &FileName, given: &Path, info: &[(String, String)], warns: bool) -> Hints {
     let mut hints = env().hints();
     hints.set_filename(&given.to_string_lossy());
@@ -326,7 +344,6 @@ fn resolve_hints(name: &FileName, given: &Path, info: &[(String, String)], warns
     if warns && strategy == Strategy::ClientDirected && hints.tier1() == Toggle::Disable {
         warn("hint pario_strategy=client-directed: with pario_tier1=disable it means two-phase");
     }
-    hints.seal();
     hints
 }
 

@@ -12,7 +12,7 @@ use pario_layout::PlacementMap;
 use pario_partition_file::{ClientCache, PartitionFile};
 use pario_posix::{Linux, PlainFile, PlainOpenOptions};
 use pario_trace::FileStats;
-use pario_types::{ErrorKind, ServerId};
+use pario_types::{AccessDefaults, ErrorKind, ServerId};
 use parking_lot::Mutex;
 
 use crate::env::env;
@@ -104,6 +104,18 @@ impl Storage {
     /// The team whose blocks of the file this process still caches from an earlier open.
     pub fn retained(&self) -> Option<u128> {
         self.partition.as_ref()?.retained()
+    }
+
+    /// What the partition file says about accesses, if the file is on a partition.
+    pub fn access_defaults(&self) -> Option<AccessDefaults> {
+        Some(self.partition.as_ref()?.partition().access_defaults())
+    }
+
+    /// Limits the data of one message to or from a server.
+    pub fn set_network_buffer(&self, bytes: u64) {
+        if let Some(on_partition) = &self.partition {
+            on_partition.file().set_network_buffer(bytes);
+        }
     }
 
     /// Makes collective accesses use the ranks' tier 1 cache.

@@ -225,7 +225,7 @@ impl FileBackend for PartitionFile {
             memory: false,
             partition: true,
             placed: layout.table().is_some(),
-            tier1: self.partition.allows_tier1(),
+            tier1: self.partition.access_defaults().tier1,
             near: false,
             block: striping.stripe(),
             stripe: striping.stripe(),

@@ -204,6 +204,20 @@ pub enum DescriptionError {
         /// The cache's blocks.
         blocks: u64,
     },
+    /// The low watermark of the ranks' caches is above the high one.
+    Tier1Watermarks {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// The low one, in percent.
+        low: u8,
+        /// The high one.
+        high: u8,
+    },
+    /// The strategy needs the caches of the ranks, which are switched off.
+    NoTier1 {
+        /// The line, from 1.
+        line: Option<usize>,
+    },
     /// There are fewer ports from `port` on than servers.
     Ports {
         /// The line, from 1.
@@ -300,6 +314,12 @@ impl fmt::Display for DescriptionError {
                 "low_water is {low} blocks, high_water {high}, the cache {blocks}: each must be less than \
                  the next, high_water may equal the cache"
             ),
+            DescriptionError::Tier1Watermarks { low, high, .. } => {
+                write!(f, "tier1_low_water is {low}%, more than tier1_high_water, which is {high}%")
+            }
+            DescriptionError::NoTier1 { .. } => {
+                f.write_str("strategy = client-directed keeps blocks in the memory of the ranks, which tier1 = off forbids")
+            }
             DescriptionError::Ports { port, servers, .. } => {
                 write!(f, "port = {port}: {servers} servers take one port each from there on, up to 65535")
             }
@@ -323,6 +343,8 @@ impl DescriptionError {
             | DescriptionError::Metadata { line, .. }
             | DescriptionError::SmallCache { line, .. }
             | DescriptionError::Watermarks { line, .. }
+            | DescriptionError::Tier1Watermarks { line, .. }
+            | DescriptionError::NoTier1 { line }
             | DescriptionError::Ports { line, .. } => *line,
             DescriptionError::Missing(_) | DescriptionError::NoName(_) => None,
         }

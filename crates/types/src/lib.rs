@@ -4,6 +4,7 @@
 //! ([`Offset`]) and which byte of a *view's data stream* it is ([`Pos`]). Lengths are plain `u64` bytes.
 #![forbid(unsafe_code)]
 
+mod access_defaults;
 mod error;
 mod hash;
 mod ids;
@@ -13,6 +14,7 @@ mod size;
 mod strategy;
 mod tuning;
 
+pub use access_defaults::{AccessDefaults, MAX_NETWORK_BUFFER};
 pub use error::{ErrorKind, Retry};
 pub use hash::{digest, fnv1a};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};

@@ -118,7 +118,7 @@ impl Tier1 {
         if file.layout().table().is_some() {
             return Err(Error::Options("a file that a plan places is not kept in tier 1"));
         }
-        if !file.open().core.target().tier1 {
+        if !file.open().core.target().access.tier1 {
             return Err(Error::Options("its partition has tier 1 switched off"));
         }
         let members = {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pario_registry::{Entry, Registry};
 use pario_runtime::fs;
 use pario_transport::Address;
-use pario_types::{PartitionId, ServerId};
+use pario_types::{AccessDefaults, PartitionId, ServerId};
 use pario_wire::Secret;
 
 use crate::error::{Cause, Error, Result};
@@ -24,8 +24,8 @@ pub struct Target {
     pub servers: Vec<Vec<Address>>,
     /// The server with the name space.
     pub metadata: ServerId,
-    /// Whether processes may cache blocks of its files in their own memory.
-    pub tier1: bool,
+    /// What its description says about accesses to its files.
+    pub access: AccessDefaults,
 }
 
 /// Looks up a partition: at first, and again when a server is unreachable at its address.
@@ -83,7 +83,7 @@ impl Target {
             secret,
             servers,
             metadata: structure.metadata,
-            tier1: entry.description.settings().tier1,
+            access: entry.description.settings().access,
         })
     }
 

@@ -15,11 +15,14 @@ use crate::error::Result;
 use crate::io::mapped_io::MappedIo;
 use crate::io::memory::Access;
 use crate::io::plan::Chunk;
+use crate::metadata::open_file::OpenFile;
 
-/// Requests with data that may be unanswered, bytes and ranges of each.
+/// Requests with data that may be unanswered, and ranges of each.
 const WINDOW: usize = 4;
-const MESSAGE: usize = 1 << 20;
 const RANGES: usize = 4096;
+
+// Every network buffer fits a frame.
+const _: () = assert!(pario_types::MAX_NETWORK_BUFFER <= pario_wire::MAX_PAYLOAD as u64);
 
 /// The fraction of the time for which a server waits whose bytes have other replicas.
 pub(crate) const REPLACEABLE_SHARE: u32 = 4;
@@ -31,6 +34,8 @@ pub(crate) struct ServerPipeline<'a> {
     core: &'a ClientCore,
     guard: ConnectionGuard<'a>,
     file: FileId,
+    /// The most bytes of data in one message.
+    network_buffer: usize,
     /// Accesses through the pool, before all messages.
     mapped: Option<MappedIo>,
     /// Chunks for messages, in the order of memory.
@@ -66,12 +71,8 @@ enum RequestContent {
 
 impl<'a> ServerPipeline<'a> {
     /// Acquires a server's connection. `is_replaceable`: other servers have replicas.
-    pub fn acquire(
-        core: &'a ClientCore,
-        server: ServerId,
-        file: FileId,
-        is_replaceable: bool,
-    ) -> Result<ServerPipeline<'a>> {
+    pub fn acquire(open: &'a OpenFile, server: ServerId, is_replaceable: bool) -> Result<ServerPipeline<'a>> {
+        let core: &ClientCore = &open.core;
         let since = Instant::now();
         let patience = core.options.deadline / if is_replaceable { REPLACEABLE_SHARE } else { 1 };
         let deadline = since + patience;
@@ -85,7 +86,8 @@ impl<'a> ServerPipeline<'a> {
         Ok(ServerPipeline {
             core,
             guard,
-            file,
+            file: open.file,
+            network_buffer: open.network_buffer(),
             mapped,
             rest,
             sent,
@@ -185,7 +187,7 @@ impl<'a> ServerPipeline<'a> {
 
     /// Chunks for one message.
     fn take_chunks(&mut self) -> Vec<Chunk> {
-        let (mut chunks, mut room) = (Vec::new(), MESSAGE);
+        let (mut chunks, mut room) = (Vec::new(), self.network_buffer);
         while room > 0
             && chunks.len() < RANGES
             && let Some(first) = self.rest.front_mut()

@@ -119,7 +119,7 @@ fn run_io(open: &OpenFile, mut work: Work, may_fail_over: bool, access: &mut Acc
     for (server, chunks) in work {
         let is_replaceable =
             may_fail_over && open.have_others(server, &chunks, |chunk| access.memory.offset_of(chunk));
-        match ServerPipeline::acquire(&open.core, server, open.file, is_replaceable) {
+        match ServerPipeline::acquire(open, server, is_replaceable) {
             Ok(pipeline) => pipelines.push((pipeline, chunks)),
             Err(_) if is_replaceable => {
                 open.core.server_connection(server)?.mark_down();

@@ -12,7 +12,7 @@ use pario_layout::{Layout, PlacementMap};
 use pario_runtime::sync::{Mutex, OnceLock};
 use pario_runtime::time::{Instant, SystemTime};
 use pario_transport::is_forked;
-use pario_types::{ErrorKind, FileId, ServerId, Stamp};
+use pario_types::{ErrorKind, FileId, MAX_NETWORK_BUFFER, ServerId, Stamp};
 use pario_wire::message::{self, Attributes, CloseReport, FileSize, OpenAccess};
 use pario_wire::{Reply, Request};
 
@@ -50,6 +50,8 @@ pub(crate) struct OpenFile {
     asked: AtomicU32,
     /// The place of the holder with which accesses begin.
     start: AtomicU16,
+    /// The most bytes of data in one message; 0: as the partition's description has it.
+    network_buffer: AtomicU64,
     /// The place of the server that is read first where several have the bytes, plus 1; 0 if there is none.
     pub home: AtomicU32,
     /// For each set of servers the places in the order in which they are read.
@@ -151,6 +153,7 @@ impl OpenFile {
             next: AtomicU64::new(0),
             asked: AtomicU32::new(0),
             start: AtomicU16::new(0),
+            network_buffer: AtomicU64::new(0),
             home: AtomicU32::new(0),
             preferences: OnceLock::new(),
             verified: VerifiedReplicas::default(),
@@ -184,6 +187,7 @@ impl OpenFile {
             size: None,
             ready: Mutex::default(),
             start: AtomicU16::new(of.start.load(Ordering::Relaxed)),
+            network_buffer: AtomicU64::new(of.network_buffer.load(Ordering::Relaxed)),
             // This client never opened it.
             is_closed: true,
         }
@@ -247,6 +251,20 @@ impl OpenFile {
     pub fn set_start(&self, number: u32) {
         let place = number % u32::from(self.layout.count());
         self.start.store(place as u16, Ordering::Relaxed);
+    }
+
+    /// Limits the data of one message.
+    pub fn set_network_buffer(&self, bytes: u64) {
+        self.network_buffer.store(bytes.clamp(1, MAX_NETWORK_BUFFER), Ordering::Relaxed);
+    }
+
+    /// The most bytes of data in one message.
+    pub fn network_buffer(&self) -> usize {
+        let bytes = match self.network_buffer.load(Ordering::Relaxed) {
+            0 => self.core.network_buffer(),
+            bytes => bytes,
+        };
+        bytes.clamp(1, MAX_NETWORK_BUFFER) as usize
     }
 
     /// Before a write to a server.

@@ -19,7 +19,7 @@ use pario_transport::{
     AcceptedClient, Address, HandshakeConfig, HandshakeStep, RecordReader, ServerHandshake, SocketOptions,
     Stream, fresh_nonce,
 };
-use pario_types::{ClientId, PartitionId, ServerId};
+use pario_types::{AccessDefaults, ClientId, PartitionId, ServerId};
 use pario_wire::greeting::Welcome;
 use pario_wire::message::ByteRange;
 use pario_wire::{Envelope, FrameDecoder, RecordSealer, Reply, Request, Secret, encode_reply};
@@ -113,8 +113,14 @@ impl Fake {
             listeners.push(std::thread::spawn(move || shared.listen(&listener, server)));
         }
         let secret = Secret::new(secret);
-        let target =
-            Target { name: "fake".into(), partition, secret, servers, metadata: ServerId(0), tier1: true };
+        let target = Target {
+            name: "fake".into(),
+            partition,
+            secret,
+            servers,
+            metadata: ServerId(0),
+            access: AccessDefaults::default(),
+        };
         Fake { shared, directory, target, listeners }
     }
 

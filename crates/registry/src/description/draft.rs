@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pario_types::ServerId;
+use pario_types::{AccessDefaults, ServerId, Strategy};
 
 use super::keys::{self, Key, is_name};
 use super::resource::Resource;
@@ -122,6 +122,7 @@ impl Draft {
     pub fn finish(self, fallback: Option<&str>) -> Result<Description, DescriptionError> {
         let metadata = self.check_servers()?;
         self.check_cache()?;
+        self.check_tier1()?;
         let port = self.settings.port;
         if port > 0 && self.servers.len() - 1 > usize::from(u16::MAX - port) {
             return Err(DescriptionError::Ports {
@@ -187,6 +188,18 @@ impl Draft {
         if low >= high || high > blocks {
             let line = self.line("high_water").or(self.line("low_water"));
             return Err(DescriptionError::Watermarks { line, low, high, blocks });
+        }
+        Ok(())
+    }
+
+    fn check_tier1(&self) -> Result<(), DescriptionError> {
+        let AccessDefaults { strategy, tier1, tier1_high: high, tier1_low: low, .. } = self.settings.access;
+        if low > high {
+            let line = self.line("tier1_high_water").or(self.line("tier1_low_water"));
+            return Err(DescriptionError::Tier1Watermarks { line, low, high });
+        }
+        if strategy == Strategy::ClientDirected && !tier1 {
+            return Err(DescriptionError::NoTier1 { line: self.line("tier1").or(self.line("strategy")) });
         }
         Ok(())
     }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use pario_types::Strategy;
+use pario_types::{MAX_NETWORK_BUFFER, Strategy};
 
 use super::draft::Draft;
 use super::listen::Listen;
 use super::resource::Resource;
-use super::value::{Launcher, Scheduling, Water, parse_time, spell_time, whole};
+use super::value::{Launcher, Scheduling, Water, parse_percent, parse_time, spell_time, whole};
 use pario_types::{format_size, parse_size};
 
 /// A key of partition files.
@@ -48,6 +48,9 @@ enum Kind {
     },
     Water {
         at: fn(&mut Draft) -> &mut Water,
+    },
+    Percent {
+        at: fn(&mut Draft) -> &mut u8,
     },
     Time {
         least: Duration,
@@ -169,12 +172,13 @@ static KEYS: &[Key] = &[
         name: "network_buffer",
         aliases: &[],
         structural: FREE,
-        doc: "The most bytes of data in one message.",
+        doc: "The most bytes of data in one message between a client and a server, where the hint pario_network_buffer \
+              is not set.",
         kind: Kind::Size {
             least: 4096,
-            most: 64 << 20,
+            most: MAX_NETWORK_BUFFER,
             power: false,
-            at: |draft| &mut draft.settings.network_buffer,
+            at: |draft| &mut draft.settings.access.network_buffer,
         },
     },
     Key {
@@ -201,10 +205,10 @@ static KEYS: &[Key] = &[
             set: |draft, text| {
                 let strategy =
                     Strategy::from_name(text).filter(|known| STRATEGIES.contains(&known.name()))?;
-                draft.settings.strategy = strategy;
+                draft.settings.access.strategy = strategy;
                 Some(())
             },
-            get: |draft| draft.settings.strategy.name(),
+            get: |draft| draft.settings.access.strategy.name(),
         },
     },
     Key {
@@ -213,7 +217,34 @@ static KEYS: &[Key] = &[
         structural: FREE,
         doc: "Whether collective calls may keep blocks in the memory of the ranks. off: what such a call has written is \
               with the servers when it returns, and outlives its ranks, whatever the hints say.",
-        kind: Kind::Switch { at: |draft| &mut draft.settings.tier1 },
+        kind: Kind::Switch { at: |draft| &mut draft.settings.access.tier1 },
+    },
+    Key {
+        name: "tier1_size",
+        aliases: &[],
+        structural: FREE,
+        doc: "The memory of each rank for these blocks, where the hint pario_tier1_size is not set.",
+        kind: Kind::Size {
+            least: 4096,
+            most: 4 << 30,
+            power: false,
+            at: |draft| &mut draft.settings.access.tier1_size,
+        },
+    },
+    Key {
+        name: "tier1_high_water",
+        aliases: &[],
+        structural: FREE,
+        doc: "The share of dirty blocks in that memory above which a rank writes them to the servers at once, where the \
+              hint pario_tier1_high is not set.",
+        kind: Kind::Percent { at: |draft| &mut draft.settings.access.tier1_high },
+    },
+    Key {
+        name: "tier1_low_water",
+        aliases: &[],
+        structural: FREE,
+        doc: "The share of dirty blocks down to which it does so, where the hint pario_tier1_low is not set.",
+        kind: Kind::Percent { at: |draft| &mut draft.settings.access.tier1_low },
     },
     Key {
         name: "supervise",
@@ -322,6 +353,7 @@ impl Key {
                 (on || off).then(|| *at(draft) = on)
             }
             Kind::Water { at } => Water::parse(text).map(|water| *at(draft) = water),
+            Kind::Percent { at } => parse_percent(text).map(|percent| *at(draft) = percent),
             Kind::Time { least, most, at } => {
                 parse_time(text).filter(|time| (least..=most).contains(&time)).map(|time| *at(draft) = time)
             }
@@ -344,6 +376,7 @@ impl Key {
                 Water::Blocks(blocks) => Spelling::Number(*blocks),
                 percent @ Water::Percent(_) => Spelling::Text(percent.to_string()),
             },
+            Kind::Percent { at } => Spelling::Text(format!("{}%", at(draft))),
             Kind::Time { at, .. } => Spelling::Text(spell_time(*at(draft))),
             Kind::Listen { at } => Spelling::Text(at(draft).to_string()),
             Kind::Word { get, .. } => Spelling::Text(get(draft).to_owned()),
@@ -370,6 +403,7 @@ impl Key {
             Kind::Number { least, most, .. } => format!("a whole number from {least} to {most}"),
             Kind::Switch { .. } => "true or false".to_owned(),
             Kind::Water { .. } => "a number of blocks, or a percentage such as 50%".to_owned(),
+            Kind::Percent { .. } => "a percentage such as 50%".to_owned(),
             Kind::Time { least, most, .. } => {
                 format!(
                     "a time from {} to {}, such as 500ms, 30s or 2m",

@@ -16,7 +16,7 @@ mod value;
 use std::path::Path;
 use std::time::Duration;
 
-use pario_types::{ServerId, Strategy};
+use pario_types::{AccessDefaults, ServerId};
 
 use crate::error::{DescriptionError, Error};
 use draft::Draft;
@@ -57,16 +57,12 @@ pub struct Settings {
     pub high_water: Water,
     /// Dirty blocks at which it stops.
     pub low_water: Water,
-    /// The largest payload of one message, in bytes.
-    pub network_buffer: u64,
     /// The number of threads of a server that process requests.
     pub workers: u16,
     /// The order in which they process them.
     pub scheduling: Scheduling,
-    /// The default strategy of collective calls.
-    pub strategy: Strategy,
-    /// Whether ranks may cache blocks in their own memory.
-    pub tier1: bool,
+    /// The defaults for accesses to its files, where hints say nothing else.
+    pub access: AccessDefaults,
     /// Whether a server that dies is restarted.
     pub supervise: bool,
     /// The program that starts servers.
@@ -168,11 +164,9 @@ impl Default for Settings {
             cache: 256 << 20,
             high_water: Water::Percent(50),
             low_water: Water::Percent(25),
-            network_buffer: 1 << 20,
             workers: 4,
             scheduling: Scheduling::Fair,
-            strategy: Strategy::Auto,
-            tier1: true,
+            access: AccessDefaults::default(),
             supervise: true,
             launcher: Launcher::Auto,
             port: 0,

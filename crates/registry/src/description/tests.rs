@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::DescriptionError;
-use pario_types::Strategy as Access;
+use pario_types::{MAX_NETWORK_BUFFER, Strategy as Access};
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 
@@ -120,6 +120,16 @@ fn mistakes_are_named_with_line_and_key() {
             "low_water is 1024 blocks, high_water 819, the cache 4096",
         ),
         (format!("{one}high_water = 4097"), Some(2), "high_water 4097"),
+        (format!("{one}network_buffer = '16M'"), Some(2), "a size from 4K to 8M"),
+        (format!("{one}strategy = 'data-shipping'"), Some(2), "one of auto, independent, two-phase"),
+        (format!("{one}tier1_size = 1000"), Some(2), "a size from 4K to 4G"),
+        (format!("{one}tier1_high_water = '101%'"), Some(2), "a percentage such as 50%"),
+        (
+            format!("{one}tier1_high_water = '20%'"),
+            Some(2),
+            "tier1_low_water is 25%, more than tier1_high_water, which is 20%",
+        ),
+        (format!("{one}strategy = 'client-directed'\ntier1 = false"), Some(3), "which tier1 = off forbids"),
         ("servers = ['/a', '/b']\nport = 65535".into(), Some(2), "port = 65535: 2 servers"),
         // Syntax.
         (format!("{one}stripe_size"), Some(2), ""),
@@ -171,28 +181,36 @@ fn fixed_settings_are_compared() {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let water = (1u8..50, 51u8..=100, any::<bool>());
     let words = (0..2usize, 0..5usize, 0..5usize, any::<bool>());
-    let numbers = ((1u64 << 20)..(1 << 40), 4096u64..(64 << 20), 1u16..=256, 0u16..60000, 100u64..86_400_000);
+    let numbers =
+        ((1u64 << 20)..(1 << 40), 4096u64..=MAX_NETWORK_BUFFER, 1u16..=256, 0u16..60000, 100u64..86_400_000);
     let listen = "(auto|all|none|10\\.0\\.0\\.[1-9]|fd00::[1-9]|[a-z]{3,8}[0-9])"
         .prop_map(|text| Listen::parse(&text).expect("one"));
-    (water, words, numbers, listen).prop_map(|(water, words, numbers, listen)| {
+    let tier1 = (4096u64..=(4 << 30), 0u8..=100, 0u8..=100);
+    (water, words, numbers, listen, tier1).prop_map(|(water, words, numbers, listen, tier1)| {
         let (low, high, in_blocks) = water;
         let (cache, network_buffer, workers, port, deadline) = numbers;
         let cache = cache.max(64 << 22);
+        let strategy = [
+            Access::Auto,
+            Access::Independent,
+            Access::TwoPhase,
+            Access::ClientDirected,
+            Access::ServerDirected,
+        ][words.1];
         Settings {
             cache,
             high_water: Water::Percent(high),
             low_water: if in_blocks { Water::Blocks(u64::from(low)) } else { Water::Percent(low) },
-            network_buffer,
             workers,
             scheduling: [Scheduling::Fair, Scheduling::Arrival][words.0],
-            strategy: [
-                Access::Auto,
-                Access::Independent,
-                Access::TwoPhase,
-                Access::ClientDirected,
-                Access::ServerDirected,
-            ][words.1],
-            tier1: !words.3,
+            access: AccessDefaults {
+                strategy,
+                network_buffer,
+                tier1: !words.3 || strategy == Access::ClientDirected,
+                tier1_size: tier1.0,
+                tier1_high: tier1.1.max(tier1.2),
+                tier1_low: tier1.1.min(tier1.2),
+            },
             supervise: words.3,
             launcher: Launcher::parse(Launcher::WORDS[words.2]).expect("a word"),
             port,

@@ -23,10 +23,7 @@ impl Water {
 
     pub(super) fn parse(text: &str) -> Option<Water> {
         match text.strip_suffix('%') {
-            Some(percent) => {
-                let percent = whole(percent.trim_end())?;
-                u8::try_from(percent).ok().filter(|&p| p <= 100).map(Water::Percent)
-            }
+            Some(_) => parse_percent(text).map(Water::Percent),
             None => whole(text).map(Water::Blocks),
         }
     }
@@ -100,6 +97,12 @@ words! {
 /// Accepts digits only: the standard parser would accept a plus sign.
 pub(super) fn whole(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// Reads a percentage from 0 to 100, with or without its sign.
+pub(super) fn parse_percent(text: &str) -> Option<u8> {
+    let number = text.strip_suffix('%').map_or(text, str::trim_end);
+    whole(number).and_then(|percent| u8::try_from(percent).ok()).filter(|&percent| percent <= 100)
 }
 
 /// Reads a time: `500ms`, `30s` or plain `30`, `2m`, `1h`.
