@@ -350,9 +350,9 @@ impl Journal {
     pub fn check_numbers(&self, state: &State) -> Result<(), String> {
         let is_within = |next: u64, numbers: &Numbers| (numbers.from..=numbers.upto).contains(&next);
         let Journal { mark, len, mark_changed, .. } = self;
-        if !mark_changed
-            && !(is_within(state.next, &mark.files) && is_within(state.next_truncation, &mark.truncations))
-        {
+        let are_reserved =
+            is_within(state.next, &mark.files) && is_within(state.next_truncation, &mark.truncations);
+        if !mark_changed && !are_reserved {
             return Err(format!("{} and {} are not reserved in {mark:?}", state.next, state.next_truncation));
         }
         match mark.flushed > *len {

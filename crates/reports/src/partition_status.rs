@@ -412,6 +412,7 @@ pub(crate) mod fixtures {
             generation: 0,
             running,
             abandoned: Default::default(),
+            ports: Vec::new(),
         };
         PartitionStatus { entry, servers }
     }
