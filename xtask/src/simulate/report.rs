@@ -77,8 +77,7 @@ fn add(items: &mut BTreeMap<u32, bool>, line: Option<u32>, is_reached: bool) {
 }
 
 fn is_production(path: &str) -> bool {
-    let is_listed = |name: &&str| path.starts_with(&format!("crates/{name}/src/"));
-    CRATES.iter().any(|name| is_listed(&name))
+    CRATES.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")))
         && !path.ends_with("/invariants.rs")
         && !path.contains("/simulated")
         && !path.contains("/tests/")

@@ -90,12 +90,13 @@ impl OpenFile {
         if size >= end {
             return self.truncate(size);
         }
-        let lock = self.lock_replicas(&to_lock(vec![size..end]), true)?;
+        let removed = size..end;
+        let lock = self.lock_replicas(&to_lock(vec![removed.clone()]), true)?;
         let truncated = self.truncate(size);
         let unlocked = self.unlock_replicas(lock, truncated.is_ok());
         truncated?;
         // The server of the lock was killed meanwhile, so others may have written.
-        if unlocked? { Ok(()) } else { self.repair_range(size..end, &[]) }
+        if unlocked? { Ok(()) } else { self.repair_range(removed, &[]) }
     }
 
     fn truncate(&self, size: u64) -> Result<()> {
