@@ -156,6 +156,6 @@ fn parse(target: &str) -> Outcome<Target> {
         secret: Secret::new(secret),
         servers: servers.collect::<Outcome<_>>()?,
         metadata: ServerId(0),
-        tier1: true,
+        access: Default::default(),
     })
 }
