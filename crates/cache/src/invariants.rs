@@ -1,4 +1,4 @@
-//! What holds of a pool whenever no thread holds the lock of its table.
+//! The invariants of a pool, which hold whenever no thread holds the lock of its table.
 //!
 //! Tests and simulations check it. The words that clients change without that lock are read once each, so a client may go on meanwhile. A
 //! client that overwrites the shared memory with garbage violates most of this, and the server survives that.

@@ -1,4 +1,4 @@
-//! What happened in a history besides the calls.
+//! The events of a history besides the calls.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use pario_runtime::simulation::scheduler;
 
 use crate::faults::Damage;
 
-/// What happened besides the calls.
+/// The events of a history besides the calls.
 #[derive(Default)]
 pub struct Events {
     /// When workers were killed.

@@ -159,7 +159,7 @@ fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     }
 }
 
-/// What a failed sync could not write is dropped from memory before the next sync succeeds.
+/// The system drops data that a failed sync could not write, before the next sync succeeds.
 fn failed_syncs(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.syncs, plan.faults_at_stalls, plan.files) = (true, false, 1);
     (plan.clients, plan.calls, plan.servers) = (plan.clients.min(2), 30, plan.servers.min(2));

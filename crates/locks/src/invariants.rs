@@ -1,4 +1,4 @@
-//! What holds of a lock manager between two calls. Tests and simulations check it.
+//! The invariants of a lock manager, which hold between two calls. Tests and simulations check it.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;

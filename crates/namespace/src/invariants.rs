@@ -1,4 +1,4 @@
-//! What holds of a name space between two changes. Tests and simulations check it.
+//! The invariants of a name space, which hold between two changes. Tests and simulations check it.
 
 use std::io;
 use std::path::Path as DiskPath;

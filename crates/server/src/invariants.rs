@@ -1,4 +1,4 @@
-//! What holds of a server's locks and of its name space between any two steps, in simulations.
+//! The invariants of a server's locks and name space, which simulations check between steps.
 
 use std::path::Path;
 use std::sync::Arc;

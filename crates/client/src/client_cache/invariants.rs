@@ -1,4 +1,4 @@
-//! What holds of tier 1 whenever no thread holds its lock. Tests and simulations check it.
+//! The invariants of tier 1, which hold whenever no thread holds its lock. Tests and simulations check it.
 
 use super::ranges::Ranges;
 use super::state::{Block, State};

@@ -19,11 +19,11 @@ const INTERVAL: u64 = 1000;
 /// How much of a value is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// What costs little.
+    /// The checks that cost little.
     Quick,
     /// Everything.
     Complete,
-    /// What holds some time after all clients have ended: nothing of them is left.
+    /// The checks some time after all clients have ended: nothing of them is left.
     Idle,
 }
 

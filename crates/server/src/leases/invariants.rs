@@ -1,4 +1,4 @@
-//! What holds of the lease table whenever no thread holds its lock. Tests and simulations check it.
+//! The invariants of the lease table, which hold whenever no thread holds its lock. Tests and simulations check it.
 
 use std::time::Duration;
 
