@@ -109,8 +109,8 @@ pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerI
     Ok(())
 }
 
-/// Removes the run directory of a server that has ended in order, unless a supervisor has taken it for another server.
-/// `own` is the process that supervises the server that ended: it has the directory locked until that server has ended.
+/// Removes the run directory of a server that has ended in order, unless another server uses it, or a supervisor has taken it for
+/// another one. `own` is the process that supervises the server that ended: it has the directory locked until that server has ended.
 pub fn leave_run_directory(
     base: &Path,
     partition: PartitionId,
@@ -127,9 +127,15 @@ pub fn leave_run_directory(
         Err(Error::Locked { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };
-    let removed = remove_run_directory(base, partition, server);
+    // The server that ended has removed its pool. A pool that is there belongs to a successor, whose supervisor may have been killed.
+    let removed = if has_pool(&path) { Ok(()) } else { remove_run_directory(base, partition, server) };
     drop(held);
     removed
+}
+
+/// Whether there is a pool in a run directory, or may be one.
+fn has_pool(run_directory: &Path) -> bool {
+    pario_runtime::fs::exists(run_directory.join("pool")).unwrap_or(true)
 }
 
 /// The path of a server's run directory, whether it exists or not.
@@ -163,7 +169,7 @@ impl Supervision {
     pub fn give_up(self, base: &Path, partition: PartitionId, server: ServerId) {
         let path = run_directory_path(base, partition, server);
         // The directory may be removed with all its content, or belong to a successor.
-        if self.is_current() && matches!(pario_runtime::fs::exists(path.join("pool")), Ok(false)) {
+        if self.is_current() && !has_pool(&path) {
             // Its content is not needed.
             let _ = remove_run_directory(base, partition, server);
         }
@@ -278,6 +284,15 @@ mod tests {
         leave_run_directory(base.dir(), PARTITION, ServerId(0), 1).expect("removed");
         assert!(!path.exists(), "nobody supervises it");
         leave_run_directory(base.dir(), PARTITION, ServerId(0), 1).expect("nothing left to do");
+    }
+
+    #[test]
+    fn a_server_that_ends_late_leaves_a_successor_alone_whose_supervisor_was_killed() {
+        let base = base("orphan");
+        let path = run_directory(base.dir(), PARTITION, ServerId(0)).expect("made");
+        std::fs::write(path.join("pool"), "the successor's").expect("written");
+        leave_run_directory(base.dir(), PARTITION, ServerId(0), 1).expect("left");
+        assert!(path.join("pool").exists());
     }
 
     #[test]
