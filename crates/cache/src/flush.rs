@@ -125,7 +125,8 @@ impl BlockFlush {
 impl Drop for BlockFlush {
     fn drop(&mut self) {
         let mut table = self.inner.table();
-        if !self.stored {
+        // A thread of the server that writes to the block may have copied bytes that are not stored, and may be killed.
+        if !self.stored || table.is_written_here(self.slot) {
             self.inner.memory.make_dirty(self.slot);
         }
         if self.stored && pario_runtime::is_planted("flush-forgets-concurrent-write") {

@@ -59,7 +59,7 @@ pub use inspect::{Inspection, Leftover, inspect};
 pub use invalidation::SlotInvalidation;
 pub use ledger::LedgerId;
 pub use mapping::{BlockGuard, PendingFill, PoolMapping};
-pub use pin::{Pin, SlotFill};
+pub use pin::{BlockWrite, Pin, SlotFill};
 pub use pool::{FlushSignal, Lookup, PagePreparer, Pool, PoolCounters};
 pub use truncation::PoolTruncation;
 

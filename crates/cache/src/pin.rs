@@ -4,12 +4,15 @@ use crate::SlotRef;
 use crate::error::PinError;
 use crate::ledger::LedgerId;
 use crate::pool::PoolInner;
-use crate::state::ROOM;
+use crate::state::{DIRTY, ROOM};
 use crate::table::{SlotPhase, SlotTable};
 use pario_types::FileId;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// The part of the number of pins of a slot that counts the threads of the server that write to it.
+pub(crate) const WRITER: u32 = 1 << 16;
 
 /// A block in the pool that stays there as long as this value exists. Clients and other threads may write it meanwhile.
 #[derive(Debug)]
@@ -60,33 +63,17 @@ impl Pin {
         self.inner.memory.segment.check_not_truncated();
     }
 
-    /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must be large enough.
+    /// Copies bytes into the block. It must be large enough. See [`BlockWrite::finish`].
     pub fn write(&self, at: u32, from: &[u8]) -> Result<(), PinError> {
-        self.put(at, from);
-        self.mark_written(at..at + from.len() as u32)
+        let write = self.begin_write();
+        write.put(at, from);
+        write.finish()
     }
 
-    /// Copies bytes into the block, which have to be [marked](Pin::mark_written) before the pin is dropped: once for many.
-    pub fn put(&self, at: u32, from: &[u8]) {
-        self.inner.memory.write(self.slot, at, from);
-    }
-
-    /// Lets `f` use bytes of the block, for instance to read them from a socket. Written bytes have to be
-    /// [marked](Pin::mark_written) before the pin is dropped.
-    pub fn bytes<R>(&self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        self.inner.memory.bytes(self.slot, range.start, range.len(), f)
-    }
-
-    /// These bytes were written: the block is dirty and reaches at least so far. If this is refused, the pool is being
-    /// [given up](crate::Pool::retire), and the write is not accepted; or the store may have no space for it, and the write
-    /// is accepted once there is some ([`grant_room`](Pin::grant_room)).
-    pub fn mark_written(&self, range: Range<u32>) -> Result<(), PinError> {
-        assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
-        if range.is_empty() {
-            return Ok(());
-        }
-        self.inner.memory.reach(self.slot, range.end);
-        self.inner.memory.written(self.slot)
+    /// Begins a write to the block.
+    pub fn begin_write(&self) -> BlockWrite<'_> {
+        self.inner.pins[self.slot as usize].fetch_add(WRITER, Ordering::AcqRel);
+        BlockWrite { pin: self }
     }
 
     /// Whether the store has space for the block's next version. If not, reserve it, and [grant it](Pin::grant_room).
@@ -103,6 +90,46 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         self.inner.pins[self.slot as usize].fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A write of a thread of the server to a block, which may consist of many pieces.
+///
+/// The block is dirty, and reaches as far as the pieces, before they are copied, and a flush meanwhile leaves it dirty. So a successor of a
+/// server that is killed in the middle stores what was copied, and readers do not see bytes that vanish later.
+#[derive(Debug)]
+pub struct BlockWrite<'a> {
+    pin: &'a Pin,
+}
+
+impl BlockWrite<'_> {
+    /// Copies bytes into the block. It must be large enough.
+    pub fn put(&self, at: u32, from: &[u8]) {
+        let (memory, slot) = (&self.pin.inner.memory, self.pin.slot);
+        let end = at + from.len() as u32;
+        assert!(end <= memory.geometry.block, "{at}..{end} of a block");
+        if !from.is_empty() && !pario_runtime::is_planted("server-copies-first") {
+            memory.reach(slot, end);
+            if memory.state(slot).get() & DIRTY == 0 {
+                memory.make_dirty(slot);
+            }
+        }
+        memory.write(slot, at, from);
+        if !from.is_empty() && pario_runtime::is_planted("server-copies-first") {
+            memory.reach(slot, end);
+        }
+    }
+
+    /// Everything is copied. If this is refused, the pool is being [given up](crate::Pool::retire), and the write is not accepted; or the
+    /// store may have no space for it, and the write is accepted once there is some ([`grant_room`](Pin::grant_room)).
+    pub fn finish(self) -> Result<(), PinError> {
+        self.pin.inner.memory.written(self.pin.slot)
+    }
+}
+
+impl Drop for BlockWrite<'_> {
+    fn drop(&mut self) {
+        self.pin.inner.pins[self.pin.slot as usize].fetch_sub(WRITER, Ordering::AcqRel);
     }
 }
 
@@ -148,14 +175,24 @@ impl SlotFill {
         self.inner.memory.bytes(self.slot, range.start, range.len(), f)
     }
 
-    /// The block is filled as far as it is within the local part; the rest becomes zeros. It counts as stored: bytes of a
-    /// client have to be [marked](Pin::mark_written) at the pin.
+    /// The block is filled from the store, as far as it is within the local part; the rest becomes zeros.
     pub fn done(self, end: u32) -> Pin {
+        self.publish(end, 0)
+    }
+
+    /// The block is filled with new bytes, and dirty; the rest becomes zeros. The write has to be [finished](BlockWrite::finish) at the pin.
+    pub fn done_dirty(self, end: u32) -> Pin {
+        let pin = self.publish(end, DIRTY);
+        pin.inner.memory.count_dirty();
+        pin
+    }
+
+    fn publish(self, end: u32, flags: u64) -> Pin {
         if !self.blank {
             self.inner.memory.zero_tail(self.slot, end);
         }
         let mut table = self.inner.table();
-        table.publish(self.slot, end);
+        table.publish(self.slot, end, flags);
         Pin::new(&self.inner, &table, self.slot)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::ledger::LedgerState;
 use crate::memory::PoolMemory;
+use crate::pin::WRITER;
 use crate::state::{
     ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, RETIRED, VALID, generation, generation_of,
 };
@@ -159,6 +160,11 @@ impl SlotTable {
 
     pub fn pinned_here(&self, slot: u32) -> bool {
         self.pins[slot as usize].load(Ordering::Acquire) > 0
+    }
+
+    /// Whether a thread of the server writes to the slot.
+    pub fn is_written_here(&self, slot: u32) -> bool {
+        self.pins[slot as usize].load(Ordering::Acquire) >= WRITER
     }
 
     /// Updates a slot by the shared state that its borrower has set; ends a loan that has lasted too long. Returns the
@@ -379,15 +385,15 @@ impl SlotTable {
         self.memory.state(slot).put(self.fresh(number) | PENDING | room);
     }
 
-    /// A filled slot becomes visible to all clients.
-    pub fn publish(&mut self, slot: u32, end: u32) {
+    /// A filled slot becomes visible to all clients, with these flags.
+    pub fn publish(&mut self, slot: u32, end: u32, flags: u64) {
         let entry = self.entry_mut(slot);
         assert_eq!(entry.phase, SlotPhase::Filling);
         entry.phase = SlotPhase::Valid;
         let number = entry.generation;
         self.memory.set_end(slot, end);
         let room = self.room_if(false);
-        self.memory.state(slot).put(self.fresh(number) | VALID | room);
+        self.memory.state(slot).put(self.fresh(number) | VALID | room | flags);
     }
 
     /// The end of a file, as far as its blocks here tell.

@@ -5,7 +5,7 @@
 
 mod scene;
 
-use pario_cache::{LedgerId, Lookup, PinError, Pool, PoolMapping, SlotRef};
+use pario_cache::{Adopted, BlockFlush, LedgerId, Lookup, PinError, Pool, PoolMapping, SlotRef};
 use pario_types::{FileId, TruncationId};
 use scene::{BLOCK, Dir, Store, WHO, create, load};
 use std::io::{BufRead, BufReader, Write};
@@ -241,6 +241,51 @@ fn in_the_middle_of_a_cut(dir: &Dir) -> Pool {
     drop(pool);
     std::fs::rename(dir.pool().with_extension("left"), dir.pool()).unwrap();
     Pool::adopt(&dir.pool(), WHO).unwrap().0
+}
+
+/// The pool's file as a server leaves it that is killed now.
+fn adopt_as_it_is(dir: &Dir, pool: Pool) -> (Pool, Adopted) {
+    std::fs::copy(dir.pool(), dir.pool().with_extension("left")).unwrap();
+    drop(pool);
+    std::fs::rename(dir.pool().with_extension("left"), dir.pool()).unwrap();
+    Pool::adopt(&dir.pool(), WHO).unwrap()
+}
+
+#[test]
+fn a_block_to_which_a_killed_server_was_writing_is_dirty_and_reaches_as_far_as_the_write() {
+    for is_flushed_meanwhile in [false, true] {
+        let dir = Dir::new();
+        let pool = create(&dir, 8, 1);
+        let Lookup::Fill(fill) = pool.get(FILE, 0) else { panic!("it is empty") };
+        let pin = fill.done(0);
+        let write = pin.begin_write();
+        write.put(7, b"new");
+        if is_flushed_meanwhile {
+            pool.next_dirty(1).into_iter().for_each(BlockFlush::clean);
+        }
+        write.put(20, b"more");
+        if is_flushed_meanwhile {
+            pool.next_dirty(1).into_iter().for_each(BlockFlush::clean);
+        }
+        // Neither the write nor its pin ends before the server is killed.
+        std::mem::forget(write);
+        std::mem::forget(pin);
+        let (pool, adopted) = adopt_as_it_is(&dir, pool);
+        assert_eq!((adopted.valid, adopted.dirty), (1, 1));
+        let Lookup::Hit(pin) = pool.get(FILE, 0) else { panic!("it is there") };
+        assert_eq!(pin.end(), 24);
+    }
+}
+
+#[test]
+fn a_new_block_of_a_killed_server_is_dirty() {
+    let dir = Dir::new();
+    let pool = create(&dir, 8, 1);
+    let Lookup::Fill(mut fill) = pool.get(FILE, 0) else { panic!("it is empty") };
+    fill.bytes(0..BLOCK, |bytes| bytes.fill(b'n'));
+    drop(fill.done_dirty(BLOCK));
+    let (_pool, adopted) = adopt_as_it_is(&dir, pool);
+    assert_eq!((adopted.valid, adopted.dirty), (1, 1));
 }
 
 /// The bytes of the file's blocks that are in the pool.

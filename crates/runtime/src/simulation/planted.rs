@@ -10,6 +10,10 @@ pub const BUGS: &[(&str, &str)] = &[
     ("pin-without-check", "a client uses a slot without checking that it still has the block"),
     ("retired-write-accepted", "a write to a pool that the server gives up counts"),
     ("adopt-forgets-flushing", "a successor takes a block for clean whose flush a kill interrupted"),
+    (
+        "server-copies-first",
+        "a server copies bytes into a block before it raises the end of the block and makes it dirty",
+    ),
     ("dead-writer-forgotten", "a block that a dead client was writing counts as clean"),
     ("end-shrinks", "a write moves the end of a block back"),
     ("sync-without-flush", "a sync returns before dirty blocks are stored"),

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario_cache::{LedgerId, Lookup, Pin, PinError, Pool, SlotFill, SlotRef};
+use pario_cache::{BlockWrite, LedgerId, Lookup, Pin, PinError, Pool, SlotFill, SlotRef};
 use pario_runtime::sync::Mutex;
 use pario_store::Store;
 use pario_types::FileId;
@@ -129,8 +129,9 @@ impl PoolTier {
                 (Lookup::Hit(pin), TransferBuffer::In(from)) => {
                     let upto = pieces.read_ahead_end().div_ceil(self.block);
                     self.ensure_space(&pin, upto, &mut reserved, counters)?;
-                    let written = self.copy_in(&pin, part.block, pieces, from, done);
-                    self.mark_written(&pin, written, counters)?;
+                    let write = pin.begin_write();
+                    self.copy_in(&write, part.block, pieces, from, done);
+                    self.finish_write(&pin, write, counters)?;
                 }
                 (Lookup::Fill(fill), TransferBuffer::In(from)) if part.len as u64 == self.block => {
                     let blocks = part.block..pieces.read_ahead_end().div_ceil(self.block);
@@ -174,11 +175,11 @@ impl PoolTier {
     ) -> Result<()> {
         let whole = 0..self.block as u32;
         fill.bytes(whole.clone(), |slot| slot.copy_from_slice(bytes));
-        let pin = fill.done(whole.end);
+        let pin = fill.done_dirty(whole.end);
         if is_reserved {
             pin.grant_room();
         }
-        self.mark_written(&pin, whole.end, counters)
+        self.finish_write(&pin, pin.begin_write(), counters)
     }
 
     /// Copies the next pieces that lie in this block to the buffer, as far as it has space.
@@ -186,14 +187,16 @@ impl PoolTier {
         self.each_piece(block, pieces, to.len(), done, |part, here| pin.read(part.within, &mut to[here]));
     }
 
-    /// Copies the next pieces that lie in this block from the buffer, as far as it has bytes; the end of the written bytes.
-    fn copy_in(&self, pin: &Pin, block: u64, pieces: &mut Pieces, from: &[u8], done: &mut usize) -> u32 {
-        let mut written = 0;
-        self.each_piece(block, pieces, from.len(), done, |part, here| {
-            pin.put(part.within, &from[here]);
-            written = written.max(part.within + part.len as u32);
-        });
-        written
+    /// Copies the next pieces that lie in this block from the buffer, as far as it has bytes.
+    fn copy_in(
+        &self,
+        write: &BlockWrite<'_>,
+        block: u64,
+        pieces: &mut Pieces,
+        from: &[u8],
+        done: &mut usize,
+    ) {
+        self.each_piece(block, pieces, from.len(), done, |part, here| write.put(part.within, &from[here]));
     }
 
     /// Calls `copy` for the next pieces that lie in a block, as far as their bytes are among the first `len` of the buffer.
@@ -219,9 +222,9 @@ impl PoolTier {
         }
     }
 
-    /// Marks a block as written up to `end`. A flush meanwhile may have used up the reserved space.
-    fn mark_written(&self, pin: &Pin, end: u32, counters: &Counters) -> Result<()> {
-        match pin.mark_written(0..end) {
+    /// Ends a write to a block. A flush meanwhile may have used up the reserved space.
+    fn finish_write(&self, pin: &Pin, write: BlockWrite<'_>, counters: &Counters) -> Result<()> {
+        match write.finish() {
             Ok(()) => Ok(()),
             Err(PinError::NoRoom) => self.ensure_space(pin, pin.block() + 1, &mut (0..0), counters),
             // The server is shutting down: the last search for dirty blocks may have been before this write.
