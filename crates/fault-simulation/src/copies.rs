@@ -93,7 +93,7 @@ pub fn reads(plan: &Plan, runs: &[CommandRun]) -> Vec<Call> {
 /// Files whose copies into the partition succeeded have their content there. A copy that succeeded is closed, and one that lost bytes with the
 /// memory of a host fails (SEMANTICS, W3 and S1), so only losses of power take it.
 pub fn check(managed: &Managed, power_losses: &[u64]) -> Result<(), String> {
-    for (index, length) in LENGTHS.into_iter().enumerate() {
+    for index in 0..LENGTHS.len() {
         let target = format!("{NAME}:/copy{index}");
         let runs = managed.runs();
         let copies = || runs.iter().filter(|run| run.words.last() == Some(&target));
@@ -102,16 +102,25 @@ pub fn check(managed: &Managed, power_losses: &[u64]) -> Result<(), String> {
         if !is_done || power_losses.iter().any(|loss| *loss > begin) {
             continue;
         }
+        // All copies to the target have the same content.
+        copies()
+            .filter_map(|run| run.copied.as_ref())
+            .try_for_each(|bytes| compare(bytes, index, &target))?;
         let run = managed.succeed(&["cp", &target, &format!("{DIRECTORY}/last{index}")])?;
-        let bytes = run.copied.unwrap_or_default();
-        if bytes != source(index) {
-            let differs = bytes.iter().zip(source(index)).position(|(found, expected)| *found != expected);
-            return Err(format!(
-                "pario cp succeeded, but {target} has {} of {} bytes, and differs first at {differs:?}",
-                bytes.len(),
-                length
-            ));
-        }
+        compare(&run.copied.unwrap_or_default(), index, &target)?;
     }
     Ok(())
+}
+
+fn compare(bytes: &[u8], index: usize, target: &str) -> Result<(), String> {
+    let expected = source(index);
+    if bytes == expected {
+        return Ok(());
+    }
+    let differs = bytes.iter().zip(&expected).position(|(found, expected)| found != expected);
+    Err(format!(
+        "pario cp succeeded, but {target} has {} of {} bytes, and differs first at {differs:?}",
+        bytes.len(),
+        expected.len()
+    ))
 }

@@ -55,12 +55,18 @@ const MIXED: usize = 31;
 struct Stalls {
     one_site_in: u64,
     one_in: u32,
-    in_cache: bool,
+    within: u32,
     of: u32,
 }
 
+/// Any code, the caches of servers, the transfers of `cp`, the mailboxes of tier 1: see `Plan::stall_within`.
+const ANYWHERE: u32 = 0;
+const CACHES: u32 = 1;
+const TRANSFERS: u32 = 2;
+const MAILBOXES: u32 = 3;
+
 /// Threads of clients pause in the code of the servers' caches.
-const COPIES: Stalls = Stalls { one_site_in: 1, one_in: 10, in_cache: true, of: 1 };
+const COPIES: Stalls = Stalls { one_site_in: 1, one_in: 10, within: CACHES, of: 1 };
 
 /// The topic of this name.
 pub fn find_topic(name: &str) -> Option<Topic> {
@@ -104,12 +110,7 @@ pub fn focus(plan: &mut Plan, topic: Topic, random: &mut Rng, allowed: &[FaultKi
         }
         Topic::Requests => repeated_requests(plan, random, allowed),
         Topic::Leases => leases(plan, random, allowed),
-        Topic::Replicas => {
-            (plan.placed, plan.servers, plan.ending) = (true, plan.servers.max(2), Ending::Nothing);
-            (plan.looks_before_ending, plan.hosts) = (2, 1);
-            plan.stall(COPIES);
-            plan.only(&[FaultKind::Kill], allowed, 3);
-        }
+        Topic::Replicas => replicas(plan, random, allowed),
         Topic::Names => {
             (plan.names, plan.clients, plan.calls) = (true, 3, 40);
             plan.only(&[FaultKind::Kill, FaultKind::Terminate], allowed, random.u32(0..4));
@@ -132,16 +133,38 @@ fn repeated_requests(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
         return plan.only(&[FaultKind::LostReply], allowed, 20);
     }
     let (one_site_in, one_in) = [(2, 30), (8, 2), (20, 2)][random.usize(0..3)];
-    plan.stall(Stalls { one_site_in, one_in, in_cache: false, of: 2 });
+    plan.stall(Stalls { one_site_in, one_in, within: ANYWHERE, of: 2 });
     plan.only(&[FaultKind::Break], allowed, 8);
+}
+
+/// Killed writers leave replicas divergent, or a host loses what its replicas had not stored.
+fn replicas(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
+    (plan.placed, plan.servers, plan.ending) = (true, plan.servers.max(2), Ending::Nothing);
+    plan.looks_before_ending = 2;
+    if random.bool() {
+        plan.hosts = 1;
+        plan.stall(COPIES);
+        return plan.only(&[FaultKind::Kill], allowed, 3);
+    }
+    (plan.hosts, plan.faults_at_stalls) = (plan.servers.into(), false);
+    (plan.calls, plan.limit) = (30, plan.limit.min(40_000));
+    plan.fault_interval = Duration::from_millis(3);
+    plan.only(&[FaultKind::HostLost], allowed, random.u32(1..4));
 }
 
 fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.tier1, plan.is_one_team, plan.clients, plan.files, plan.limit) = (true, false, 3, 1, 9000);
-    match random.u32(0..6) {
+    match random.u32(0..8) {
         0 => plan.only(&[FaultKind::Kill], allowed, 6),
         1 => plan.only(&[FaultKind::Stop, FaultKind::Cut], allowed, 3),
         2 | 3 => {
+            // The thread that hears of recalls pauses, while the others of its process use the blocks that are recalled.
+            (plan.limit, plan.calls, plan.long_stalls) = (4000, 40, true);
+            plan.longest_pause = Duration::from_millis(2000);
+            plan.stall(Stalls { one_site_in: 1, one_in: 20, within: MAILBOXES, of: 1 });
+            return plan.only(&[], allowed, 0);
+        }
+        4 => {
             // A process of another host than the server does not hear for seconds that its lease is recalled, and goes on. All bytes are
             // in one block, so that it needs no server.
             (plan.hosts, plan.servers, plan.calls, plan.faults_at_stalls) = (3, 1, 40, false);
@@ -150,7 +173,7 @@ fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
             return plan.only(&[FaultKind::HalfOpen], allowed, 4);
         }
         _ => {
-            plan.stall(Stalls { one_site_in: 5, one_in: 4, in_cache: false, of: 1 });
+            plan.stall(Stalls { one_site_in: 5, one_in: 4, within: ANYWHERE, of: 1 });
             plan.only(&[], allowed, 0);
         }
     }
@@ -190,7 +213,10 @@ fn transfers(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     plan.fault_interval = Duration::from_millis(500);
     match random.u32(0..3) {
         0 => {
-            plan.stall(Stalls { one_site_in: 1, one_in: 8, in_cache: false, of: 3 });
+            // A thread of a copy stands still with an early piece, while others go on; then the copy is killed.
+            (plan.long_stalls, plan.fault_interval) = (true, Duration::from_millis(2500));
+            plan.longest_pause = Duration::from_secs(5);
+            plan.stall(Stalls { one_site_in: 1, one_in: 8, within: TRANSFERS, of: 3 });
             plan.only(&[FaultKind::Copy, FaultKind::Kill], allowed, 5);
         }
         1 => {
@@ -211,14 +237,14 @@ fn checks(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.clients, plan.calls, plan.servers) = (2, 40, plan.servers.min(3));
     plan.longest_pause = Duration::from_millis(random.u64(20..200));
     plan.fault_interval = Duration::from_millis(200);
-    plan.stall(Stalls { one_site_in: 1, one_in: 10, in_cache: false, of: 4 });
+    plan.stall(Stalls { one_site_in: 1, one_in: 10, within: ANYWHERE, of: 4 });
     plan.only(&[FaultKind::Check], allowed, 4);
 }
 
 impl Plan {
     fn stall(&mut self, stalls: Stalls) {
         (self.stall_one_site_in, self.stall_one_in) = (stalls.one_site_in, stalls.one_in);
-        (self.stall_in_cache, self.stall_of) = (stalls.in_cache, stalls.of);
+        (self.stall_within, self.stall_of) = (stalls.within, stalls.of);
     }
 
     /// Has only faults of these kinds, as far as they are allowed.

@@ -29,7 +29,7 @@ const LAST_PROCESSES: Duration = Duration::from_secs(20);
 
 /// The longest time until a command is killed: one that only waits for processes of its host is quick.
 const SHORT: Duration = Duration::from_millis(5);
-const LONG: Duration = Duration::from_secs(3);
+const LONG: Duration = Duration::from_secs(6);
 
 /// One of these is the most scheduling points of a process until it is killed: a command has about a hundred.
 const MOST_POINTS: [u64; 4] = [40, 100, 100, 400];

@@ -6,7 +6,7 @@ use crate::focus::{Topic, draw_topic, focus};
 use crate::swarm::swarm;
 use pario_client::{PlacementMap, ServerId};
 use pario_runtime::simulation::random;
-use pario_runtime::simulation::stall::StallOptions;
+use pario_runtime::simulation::stall::{StallLengths, StallOptions};
 
 /// The bytes of a block of the pools.
 pub const BLOCK: u32 = 4096;
@@ -16,6 +16,11 @@ pub const MOST_CLIENTS: usize = 3;
 
 /// Most time of all pauses of threads together.
 const MOST_STALLED: Duration = Duration::from_secs(12);
+
+/// Where threads pause: a part of the paths of the code, and the beginning of the names of the threads. Anywhere; in the servers' caches; in
+/// the transfers of `cp` from and to files of the host; in the threads of tier 1 that hear of recalled leases.
+const STALL_PLACES: [(&str, &str); 4] =
+    [("", ""), ("cache/src", ""), ("copy/src/open_file", ""), ("", "pario-recalls")];
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,8 +186,10 @@ pub struct Plan {
     pub prefetches: bool,
     /// Whether files are placed, some of their bytes on several servers.
     pub placed: bool,
-    /// Whether threads pause only in the code of the servers' caches.
-    pub stall_in_cache: bool,
+    /// Where threads pause: the number of an element of [`STALL_PLACES`].
+    pub stall_within: u32,
+    /// Whether all pauses of threads take up to seconds.
+    pub long_stalls: bool,
     /// Which threads pause: 0 all, 1 those of clients, 2 those of servers, 3 those of `cp`, 4 those of `check`.
     pub stall_of: u32,
     /// The longest time that a client waits between two calls.
@@ -295,7 +302,8 @@ impl Plan {
             threads: programs.u32(0..5) == 0,
             prefetches: programs.u32(0..4) == 0,
             placed: programs.u32(0..5) == 0,
-            stall_in_cache: stalls.bool(),
+            stall_within: stalls.bool().into(),
+            long_stalls: false,
             stall_of: stalls.u32(0..3),
             looks_before_ending: random::stream(seed, "plan of looks", 0).u32(0..3),
             stall_one_site_in: pick(&mut stalls, &[0, 0, 1, 3, 10, 30]),
@@ -334,13 +342,19 @@ impl Plan {
 
     /// The pauses of threads.
     pub fn stalls(&self) -> Option<StallOptions> {
+        let (within, thread) = STALL_PLACES[self.stall_within as usize % STALL_PLACES.len()];
         (self.stall_one_site_in > 0).then(|| StallOptions {
             random: random::stream(self.seed, "stalls", 0),
             one_site_in: self.stall_one_site_in,
             one_in: self.stall_one_in,
             most: MOST_STALLED,
-            only_long: self.faults_at_stalls,
-            within: if self.stall_in_cache { "cache/src" } else { "" },
+            lengths: match (self.long_stalls, self.faults_at_stalls) {
+                (true, _) => StallLengths::Longest,
+                (false, true) => StallLengths::Long,
+                (false, false) => StallLengths::Any,
+            },
+            within,
+            thread,
             of: ["", "client", if self.managed { "serve server" } else { "server" }, "cp", "check"]
                 [self.stall_of as usize % 5],
         })

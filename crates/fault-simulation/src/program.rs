@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pario_check::CheckReport;
+use pario_client::OpenOptions;
 use pario_copy::{Connections, CopyObserver, CopyOptions, pairs};
 use pario_launch::serve::{self, ServePart};
 use pario_launch::{LaunchSettings, StopOptions, bring_up, take_down};
@@ -29,6 +30,9 @@ pub const NAME: &str = "scratch";
 /// How long `up` and `down` wait for servers and for each other.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The bytes per second of a slow copy: it takes seconds, and notes its progress several times.
+const SLOW_RATE: u64 = 12_000;
+
 /// A command that was run.
 #[derive(Clone, Debug)]
 pub struct CommandRun {
@@ -39,7 +43,7 @@ pub struct CommandRun {
     pub end: Option<(u64, u8)>,
     /// The message for the user.
     pub message: String,
-    /// The content of the file that it has copied to its host.
+    /// The content of the copy that it has made, as far as it could be read afterwards.
     pub copied: Option<Vec<u8>>,
 }
 
@@ -81,13 +85,27 @@ fn main(words: &[String], plan: &Plan, runs: &CommandRuns) -> u8 {
     };
     scheduler::log(format!("{} exits with {code}: {message:.400}", arguments.join(" ")));
     let copied = match arguments[..] {
-        ["cp", .., to] if code == 0 => fs::read(to).ok(),
+        ["cp", .., to] if code == 0 => read_copy(to).ok(),
         _ => None,
     };
     let run = &mut runs.borrow_mut()[index];
     run.copied = copied;
     (run.end, run.message) = (Some((scheduler::now(), code)), message);
     code
+}
+
+/// The content of a copy, on this host or in the partition.
+fn read_copy(path: &str) -> Result<Vec<u8>, String> {
+    let Some(path) = path.strip_prefix(&format!("{NAME}:")) else {
+        return fs::read(path).map_err(text_of);
+    };
+    let mut connections = Connections::for_data(Some(Path::new(HOME)), None);
+    let partition = connections.partition(NAME).map_err(text_of)?;
+    let file = partition.open(path, OpenOptions::new().read(true)).map_err(text_of)?;
+    let mut bytes = vec![0; file.len().map_err(text_of)? as usize];
+    let read = file.read_at(&mut bytes, 0).map_err(text_of)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }
 
 fn code_of(outcome: Result<String, String>) -> CommandOutcome {
@@ -187,7 +205,7 @@ fn copy(options: &[&str], from: &str, to: &str) -> Result<String, String> {
         resume: options.contains(&"--resume"),
         sync: options.contains(&"--sync"),
         chunk: 8 << 10,
-        rate_limit: options.contains(&"--slow").then_some(30_000),
+        rate_limit: options.contains(&"--slow").then_some(SLOW_RATE),
         threads: NonZeroUsize::new(2),
         ..CopyOptions::default()
     };

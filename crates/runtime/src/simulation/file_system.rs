@@ -126,6 +126,7 @@ impl Scheduler {
 }
 
 /// Waits as long as the disk of the current host takes, if this is a file on it.
+#[track_caller]
 pub(crate) fn pause(device: Device) {
     scheduler::point();
     let longest = scheduler::with(|scheduler| {

@@ -33,6 +33,7 @@ pub const NONBLOCKING: i32 = libc::O_NONBLOCK;
 const SHARED: (&str, HostId) = ("/home", HostId(0));
 
 /// Uses the file system of a path, on the host of the current process or on the one that all share.
+#[track_caller]
 pub(crate) fn with_device<T>(path: &Path, act: impl FnOnce(&mut StorageModel, HostId, Device) -> T) -> T {
     let device = Device::of(path);
     pause(device);
@@ -43,6 +44,7 @@ pub(crate) fn with_device<T>(path: &Path, act: impl FnOnce(&mut StorageModel, Ho
     })
 }
 
+#[track_caller]
 fn with_model<T>(path: &Path, act: impl FnOnce(&mut StorageModel) -> T) -> T {
     with_device(path, |model, _, _| act(model))
 }
@@ -52,6 +54,7 @@ pub(crate) fn fail<T>(errno: i32) -> io::Result<T> {
 }
 
 /// The attributes of a file or directory.
+#[track_caller]
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = absolute(path.as_ref());
     let identity = with_device(&path, |model, host, device| match model.find(&path)? {
@@ -62,11 +65,13 @@ pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 }
 
 /// The same: simulated file systems have no symbolic links.
+#[track_caller]
 pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     metadata(path)
 }
 
 /// Whether a name exists.
+#[track_caller]
 pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
     let path = absolute(path.as_ref());
     with_model(&path, |model| Ok(model.find(&path)?.is_some()))
@@ -78,6 +83,7 @@ pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 }
 
 /// Reads a whole file.
+#[track_caller]
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut File::open(path)?, &mut bytes)?;
@@ -85,26 +91,31 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a whole file of text.
+#[track_caller]
 pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Writes a whole file, in place of an existing one.
+#[track_caller]
 pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     io::Write::write_all(&mut File::create(path)?, bytes.as_ref())
 }
 
 /// Creates a directory.
+#[track_caller]
 pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().create(path)
 }
 
 /// Creates a directory and those above it.
+#[track_caller]
 pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path)
 }
 
 /// Renames atomically, and replaces any file of the new name.
+#[track_caller]
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (absolute(from.as_ref()), absolute(to.as_ref()));
     if Device::of(&from) != Device::of(&to) {
@@ -114,6 +125,7 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
 }
 
 /// Gives a file another name.
+#[track_caller]
 pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (absolute(from.as_ref()), absolute(to.as_ref()));
     if Device::of(&from) != Device::of(&to) {
@@ -123,18 +135,21 @@ pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()>
 }
 
 /// Removes a name of a file.
+#[track_caller]
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     let path = absolute(path.as_ref());
     with_model(&path, |model| model.remove(&path, NodeKind::File))
 }
 
 /// Removes an empty directory.
+#[track_caller]
 pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     let path = absolute(path.as_ref());
     with_model(&path, |model| model.remove(&path, NodeKind::Directory))
 }
 
 /// Removes a directory and everything in it.
+#[track_caller]
 pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     for entry in read_dir(&path)? {
         let entry = entry?;
@@ -144,6 +159,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 }
 
 /// Changes the permission bits.
+#[track_caller]
 pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let path = absolute(path.as_ref());
     with_model(&path, |model| match model.find(&path)? {
@@ -268,6 +284,7 @@ impl Iterator for SimulatedReadDir {
 }
 
 /// Lists a directory.
+#[track_caller]
 pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = absolute(path.as_ref());
     with_device(&path, |model, host, device| {

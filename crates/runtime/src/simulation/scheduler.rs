@@ -424,6 +424,11 @@ impl Scheduler {
         &self.processes[process.0 as usize - 1].name
     }
 
+    /// The name of the running thread.
+    pub fn thread_name(&self) -> &str {
+        &self.tasks[self.current().0].name
+    }
+
     fn task_name(&self, task: TaskId) -> String {
         let task = &self.tasks[task.0];
         let process = &self.processes[task.process.0 as usize - 1];

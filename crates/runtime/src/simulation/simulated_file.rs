@@ -80,6 +80,7 @@ impl SimulatedOpenOptions {
     }
 
     /// Opens a file.
+    #[track_caller]
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<SimulatedFile> {
         limits::take(LimitedResource::Descriptors, "open")?;
         let path = absolute(path.as_ref());
@@ -133,16 +134,19 @@ impl OpenOptionsExt for SimulatedOpenOptions {
 
 impl SimulatedFile {
     /// Opens a file for reading.
+    #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> io::Result<SimulatedFile> {
         SimulatedOpenOptions::new().read(true).open(path)
     }
 
     /// Opens a file for writing, empty, in place of an existing one.
+    #[track_caller]
     pub fn create(path: impl AsRef<Path>) -> io::Result<SimulatedFile> {
         SimulatedOpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
     /// Creates a file that does not exist.
+    #[track_caller]
     pub fn create_new(path: impl AsRef<Path>) -> io::Result<SimulatedFile> {
         SimulatedOpenOptions::new().read(true).write(true).create_new(true).open(path)
     }
@@ -158,21 +162,25 @@ impl SimulatedFile {
     }
 
     /// The attributes.
+    #[track_caller]
     pub fn metadata(&self) -> io::Result<SimulatedMetadata> {
         SimulatedMetadata::of(self.0.identity)
     }
 
     /// Changes the permission bits.
+    #[track_caller]
     pub fn set_permissions(&self, permissions: SimulatedPermissions) -> io::Result<()> {
         self.act(|model, inode| model.set_mode(inode, permissions.bits()))
     }
 
     /// Sets the length.
+    #[track_caller]
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         self.change(|model, inode| model.set_len(inode, len))
     }
 
     /// Makes the content and length survive a loss of power; of a directory, its names.
+    #[track_caller]
     pub fn sync_all(&self) -> io::Result<()> {
         self.act(|model, inode| match self.0.is_directory {
             true => model.sync_directory(&self.0.path),
@@ -181,10 +189,12 @@ impl SimulatedFile {
     }
 
     /// The same.
+    #[track_caller]
     pub fn sync_data(&self) -> io::Result<()> {
         self.sync_all()
     }
 
+    #[track_caller]
     pub(super) fn act<T>(
         &self,
         act: impl FnOnce(&mut StorageModel, InodeNumber) -> io::Result<T>,
@@ -194,10 +204,12 @@ impl SimulatedFile {
         scheduler::with(|scheduler| act(scheduler.files_of(host).device(device), inode))
     }
 
+    #[track_caller]
     fn change<T>(&self, act: impl FnOnce(&mut StorageModel, InodeNumber) -> io::Result<T>) -> io::Result<T> {
         if self.0.options.writes() { self.act(act) } else { fail(libc::EBADF) }
     }
 
+    #[track_caller]
     fn read_pieces(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
         match (self.0.options.read, self.0.is_directory) {
             (false, _) => fail(libc::EBADF),
@@ -207,6 +219,7 @@ impl SimulatedFile {
     }
 
     /// Moves the position by the bytes that an operation there moved.
+    #[track_caller]
     fn at_position(&self, act: impl FnOnce(u64) -> io::Result<usize>) -> io::Result<usize> {
         let at = self.0.position.load(Ordering::SeqCst);
         let done = act(at)?;
@@ -216,22 +229,26 @@ impl SimulatedFile {
 }
 
 impl FileExt for SimulatedFile {
+    #[track_caller]
     fn read_at(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
         self.read_pieces(&mut [IoSliceMut::new(to)], at)
     }
 
+    #[track_caller]
     fn write_at(&self, from: &[u8], at: u64) -> io::Result<usize> {
         self.change(|model, inode| model.write(inode, from, at))
     }
 }
 
 impl Read for &SimulatedFile {
+    #[track_caller]
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         self.at_position(|at| self.read_at(to, at))
     }
 }
 
 impl Write for &SimulatedFile {
+    #[track_caller]
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         if self.0.options.append {
             return self.change(|model, inode| {
@@ -248,6 +265,7 @@ impl Write for &SimulatedFile {
 }
 
 impl Seek for &SimulatedFile {
+    #[track_caller]
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let (from, by) = match to {
             SeekFrom::Start(at) => (at, 0),
@@ -261,12 +279,14 @@ impl Seek for &SimulatedFile {
 }
 
 impl Read for SimulatedFile {
+    #[track_caller]
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         (&*self).read(to)
     }
 }
 
 impl Write for SimulatedFile {
+    #[track_caller]
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         (&*self).write(from)
     }
@@ -277,17 +297,20 @@ impl Write for SimulatedFile {
 }
 
 impl Seek for SimulatedFile {
+    #[track_caller]
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         (&*self).seek(to)
     }
 }
 
 /// Reads once at this offset; returns 0 bytes only at the end.
+#[track_caller]
 pub fn read_vectored_at(file: &SimulatedFile, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
     file.read_pieces(to, at)
 }
 
 /// Writes once at this offset; returns the number of bytes written.
+#[track_caller]
 pub fn write_vectored_at(file: &SimulatedFile, from: &[IoSlice<'_>], at: u64) -> io::Result<usize> {
     match from {
         [piece] => file.write_at(piece, at),
@@ -299,21 +322,25 @@ pub fn write_vectored_at(file: &SimulatedFile, from: &[IoSlice<'_>], at: u64) ->
 }
 
 /// Allocates space for these bytes, also beyond the end, which does not move.
+#[track_caller]
 pub fn allocate(file: &SimulatedFile, at: u64, len: u64) -> io::Result<()> {
     file.change(|model, inode| model.allocate(inode, at, len))
 }
 
 /// Replaces these bytes by a hole.
+#[track_caller]
 pub fn punch(file: &SimulatedFile, at: u64, len: u64) -> io::Result<()> {
     file.change(|model, inode| model.punch(inode, at, len))
 }
 
 /// The first byte at or after `at` that is not in a hole; `None` if there is none.
+#[track_caller]
 pub fn next_data(file: &SimulatedFile, at: u64) -> io::Result<Option<u64>> {
     file.act(|model, inode| model.next_data(inode, at))
 }
 
 /// Makes everything on the file system of an open file survive a loss of power.
+#[track_caller]
 pub fn sync_file_system(file: &SimulatedFile) -> io::Result<()> {
     file.act(|model, _| {
         let outcome = model.sync_all();
@@ -324,6 +351,7 @@ pub fn sync_file_system(file: &SimulatedFile) -> io::Result<()> {
 }
 
 /// The total space on the file system of an open file, and the space that may still be allocated, in bytes.
+#[track_caller]
 pub fn space(file: &SimulatedFile) -> io::Result<(u64, u64)> {
     file.act(|model, _| Ok((model.capacity(), model.capacity().saturating_sub(model.used()))))
 }

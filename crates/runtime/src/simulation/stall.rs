@@ -22,12 +22,36 @@ pub struct StallOptions {
     pub one_in: u32,
     /// Most time of all pauses together.
     pub most: Duration,
-    /// Whether all pauses are long enough for faults in the meantime.
-    pub only_long: bool,
+    /// The lengths of pauses.
+    pub lengths: StallLengths,
     /// The paths of all chosen sites contain this.
     pub within: &'static str,
     /// The names of all processes whose threads pause begin with this.
     pub of: &'static str,
+    /// The names of all threads that pause begin with this.
+    pub thread: &'static str,
+}
+
+/// The lengths of pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallLengths {
+    /// From microseconds to seconds.
+    Any,
+    /// Long enough for faults in the meantime.
+    Long,
+    /// Seconds, so that deadlines of others pass.
+    Longest,
+}
+
+impl StallLengths {
+    /// The most microseconds of a pause: one of these.
+    fn bounds(self) -> &'static [u64] {
+        match self {
+            StallLengths::Any => &[20, 500, 10_000, 300_000, 4_000_000],
+            StallLengths::Long => &[300_000, 4_000_000],
+            StallLengths::Longest => &[4_000_000],
+        }
+    }
 }
 
 /// Most pauses at one site, so that frequent sites leave some for the others.
@@ -68,8 +92,10 @@ pub(super) fn pause_at(site: &'static Location<'static>) {
     }
     let time = with(|scheduler| {
         let owner = scheduler.owner();
-        let of = scheduler.stalls.options.as_ref()?.of;
-        if owner == TEST_DRIVER || !scheduler.process_name(owner).starts_with(of) {
+        let options = scheduler.stalls.options.as_ref()?;
+        let is_meant = scheduler.process_name(owner).starts_with(options.of)
+            && scheduler.thread_name().starts_with(options.thread);
+        if owner == TEST_DRIVER || !is_meant {
             return None;
         }
         let time = scheduler.stalls.choose(site)?;
@@ -98,8 +124,8 @@ impl Stalls {
         if *left == 0 || options.random.u32(0..options.one_in.max(1)) != 0 {
             return None;
         }
-        let shortest = if options.only_long { 3 } else { 0 };
-        let longest = [20, 500, 10_000, 300_000, 4_000_000][options.random.usize(shortest..5)];
+        let bounds = options.lengths.bounds();
+        let longest = bounds[options.random.usize(0..bounds.len())];
         let time = Duration::from_micros(options.random.u64(1..=longest));
         options.most = options.most.checked_sub(time)?;
         *left -= 1;
