@@ -49,6 +49,8 @@ struct Shared {
     queue: VecDeque<CopyTask>,
     /// The queue is complete.
     no_more_files: bool,
+    /// Files that threads are opening. Each may turn out to have several chunks, so idle threads wait for it.
+    opening: usize,
     /// Files in progress that have several chunks.
     active: Vec<Arc<FileCopy>>,
     outcome: CopyOutcome,
@@ -128,10 +130,11 @@ impl<'a> Workers<'a> {
                 }
             }
             if let Some(task) = shared.queue.pop_front() {
+                shared.opening += 1;
                 self.changed.notify_all();
                 return Work::Begin(task);
             }
-            if shared.no_more_files {
+            if shared.no_more_files && shared.opening == 0 {
                 return Work::End;
             }
             self.changed.wait(&mut shared);
@@ -140,13 +143,18 @@ impl<'a> Workers<'a> {
 
     fn begin(&self, task: CopyTask, buffer: &mut Vec<u8>) {
         let path = task.source.show();
-        match FileCopy::begin(task, self.context) {
+        let opened = FileCopy::begin(task, self.context).map(|file| file.map(Arc::new));
+        let mut shared = self.lock();
+        shared.opening -= 1;
+        if let Ok(Some(file)) = &opened
+            && file.is_large(self.context)
+        {
+            shared.active.push(Arc::clone(file));
+        }
+        drop(shared);
+        self.changed.notify_all();
+        match opened {
             Ok(Some(file)) => {
-                let file = Arc::new(file);
-                if file.is_large(self.context) {
-                    self.lock().active.push(Arc::clone(&file));
-                    self.changed.notify_all();
-                }
                 let step = file.next_step(self.context);
                 self.help(&file, step, buffer);
             }
