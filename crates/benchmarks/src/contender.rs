@@ -100,7 +100,11 @@ impl Contender {
             }
             Contender::Pario { storage, strategy } => {
                 if *storage == ParioStorage::Partition {
-                    words.extend(["--servers".into(), setting.servers.to_string().into()]);
+                    words.extend([
+                        "--servers".into(),
+                        setting.servers.to_string().into(),
+                        "--no-keep".into(),
+                    ]);
                     words.extend(["--storage".into(), dir]);
                     dir = "pario:/".into();
                 }

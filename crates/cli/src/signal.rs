@@ -9,7 +9,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -22,8 +22,16 @@ static EARLY: AtomicU64 = AtomicU64::new(0);
 
 /// A bit for each signal that ever came.
 static SEEN: AtomicU64 = AtomicU64::new(0);
+/// The time of the first SIGTERM, in nanoseconds of the monotonic clock; 0 before.
+static TERMINATED: AtomicU64 = AtomicU64::new(0);
+/// So many nanoseconds after a SIGTERM [`is_over_limit`] becomes true.
+static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The line that answers signals which ask this process to end, if there is one.
+static ANSWER: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
 /// What is told to end has this long before it is killed.
 const GRACE: Duration = Duration::from_secs(20);
+/// The interval in which a thread looks whether a SIGTERM came.
+const CHECK: Duration = Duration::from_millis(100);
 
 /// From now on signals are handed on to the child, or noted while there is none.
 pub fn watch() -> io::Result<()> {
@@ -42,6 +50,36 @@ pub fn was_asked_to_end() -> bool {
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().any(|signal| seen & (1 << signal) != 0)
 }
 
+/// From now on this line answers signals that ask this process to end, at once.
+pub fn set_answer(line: &str) {
+    // A signal may be answered with the earlier line at any time, so it is never freed; a run has few of them.
+    let line = Box::new(format!("{line}\n").into_bytes());
+    ANSWER.store(Box::leak(line), SeqCst);
+}
+
+/// The time since the first SIGTERM.
+pub fn since_termination() -> Option<Duration> {
+    match TERMINATED.load(SeqCst) {
+        0 => None,
+        then => Some(Duration::from_nanos(monotonic_ns().saturating_sub(then))),
+    }
+}
+
+/// [`is_over_limit`] becomes true this long after a SIGTERM.
+pub fn set_limit(limit: Duration) {
+    LIMIT.store(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX), SeqCst);
+}
+
+/// Whether a SIGTERM came so long ago that the work has to end.
+pub fn is_over_limit() -> bool {
+    since_termination().is_some_and(|passed| passed >= Duration::from_nanos(LIMIT.load(SeqCst)))
+}
+
+/// Runs the command to its end, handing signals on. After a SIGTERM it has so long to end before it is killed.
+pub fn supervise_until_killed(command: &mut Command, grace: Duration) -> io::Result<ExitStatus> {
+    supervise_with(command, Some(move |pid, over: Receiver<()>| kill_after_termination(pid, grace, &over)))
+}
+
 /// Runs the command to its end, handing signals on.
 pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
     supervise_within(command, None)
@@ -49,6 +87,14 @@ pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
 
 /// The same, but after so long the command is told to end, and in the end killed.
 pub fn supervise_within(command: &mut Command, limit: Option<Duration>) -> io::Result<ExitStatus> {
+    supervise_with(command, limit.map(|limit| move |pid, over: Receiver<()>| end_after(pid, limit, &over)))
+}
+
+/// The same with a thread that may send signals to the command until `over` closes.
+fn supervise_with(
+    command: &mut Command,
+    timer: Option<impl FnOnce(i32, Receiver<()>) + Send + 'static>,
+) -> io::Result<ExitStatus> {
     watch()?;
     let mut child = command.spawn()?;
     let pid = child.id() as i32;
@@ -59,7 +105,7 @@ pub fn supervise_within(command: &mut Command, limit: Option<Duration>) -> io::R
         unsafe { libc::kill(pid, signal) };
     }
     let (ended, over) = channel::<()>();
-    let timer = limit.map(|limit| std::thread::spawn(move || end_after(pid, limit, &over)));
+    let timer = timer.map(|timer| std::thread::spawn(move || timer(pid, over)));
     let awaited = await_end(pid);
     drop(ended);
     if let Some(timer) = timer {
@@ -80,6 +126,24 @@ fn end_after(pid: i32, limit: Duration, over: &Receiver<()>) {
         // SAFETY: plain system call; the child is reaped only after this thread, so the number is still its.
         unsafe { libc::kill(pid, signal) };
     }
+}
+
+/// Kills the process if it has not ended in time after a SIGTERM, which was handed on to it.
+fn kill_after_termination(pid: i32, grace: Duration, over: &Receiver<()>) {
+    while over.recv_timeout(CHECK) == Err(RecvTimeoutError::Timeout) {
+        if since_termination().is_some_and(|passed| passed >= grace) {
+            // SAFETY: plain system call; the child is reaped only after this thread, so the number is still its.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            return;
+        }
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure outlives the call, which is allowed in signal handlers.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }
 
 /// Ends this process the way a child ended: with its exit code, or by the signal that killed it.
@@ -126,6 +190,7 @@ extern "C" fn hand_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } > 0;
     SEEN.fetch_or(1 << signal, SeqCst);
+    answer(signal);
     match CHILD.load(SeqCst) {
         0 => {
             EARLY.fetch_or(1 << signal, SeqCst);
@@ -139,6 +204,26 @@ extern "C" fn hand_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
             libc::kill(pid, signal);
             *errno = before;
         },
+    }
+}
+
+/// Answers a signal that asks this process to end; in a signal handler.
+fn answer(signal: i32) {
+    if !matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP) {
+        return;
+    }
+    if signal == libc::SIGTERM {
+        let _ = TERMINATED.compare_exchange(0, monotonic_ns(), SeqCst, SeqCst);
+    }
+    // SAFETY: the line was leaked, so it is there for good and does not change. write and errno's location are allowed in handlers;
+    // errno is put back as it was found.
+    unsafe {
+        if let Some(line) = ANSWER.load(SeqCst).as_ref() {
+            let errno = libc::__errno_location();
+            let before = *errno;
+            libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+            *errno = before;
+        }
     }
 }
 

@@ -83,11 +83,13 @@ impl Site {
     fn assert_nothing_left(&self, servers: usize) {
         let (variables, pids) = (self.lines("variables"), self.lines("pids"));
         assert_eq!((variables.len(), pids.len()), (3, servers), "{variables:?} {pids:?}");
-        // Neither on the storage, which may fill up, nor left.
-        assert!(!variables[0].starts_with(self.bench.path("tmp").to_str().expect("text")), "{variables:?}");
-        assert!(variables[0].contains("pario-home-") && !Path::new(&variables[0]).exists(), "{variables:?}");
+        assert_eq!(variables[0], self.bench.path("home").to_str().expect("text"));
+        assert!(!self.good(&["list"]).contains(&variables[1]), "{variables:?}");
         assert_eq!(std::fs::read_dir(self.bench.path("tmp")).expect("there").count(), 0);
-        assert!(!self.bench.path("home").exists());
+        for inner in ["secrets", "locks", "logs"] {
+            let left = std::fs::read_dir(self.bench.path("home").join(inner)).into_iter().flatten().count();
+            assert_eq!(left, 0, "{inner}");
+        }
         assert!(!self.run_directory().exists());
         for pid in pids {
             await_that(&format!("process {pid} ends"), || !is_alive(&pid));
@@ -121,7 +123,7 @@ fn a_run_has_a_partition_of_its_own() {
     std::fs::write(site.bench.path("data/deep/in"), "input").expect("written");
     std::fs::write(site.bench.path("more"), "more").expect("written");
     let script = r#"
-test "$(pario cat pario:/data/deep/in)$(pario cat run:/more)" = inputmore || exit 9
+test "$(pario cat pario:/data/deep/in)$(pario cat $PARIO_PARTITION:/more)" = inputmore || exit 9
 pario mkdir pario:/out pario:/out/a
 for name in out/a/x.nc out/y.nc out/z.txt log; do echo "$name" > own; pario cp own "pario:/$name"; done
 test ! -e "$PARIO_MOUNT" && echo done"#;
@@ -130,7 +132,14 @@ test ! -e "$PARIO_MOUNT" && echo done"#;
     let options = [&options[..], &["--out", "**/*.nc", "/log", "--to", "results/new"]].concat();
     let output = site.output(&options, script);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("done\n", ""));
+    let said = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "done\n");
+    // One of the program's files was not wanted; the inputs are not the program's.
+    assert!(
+        said.starts_with("pario: 1 file of 10 B (/out/z.txt) that no --out took: removed with "),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
     for name in ["out/a/x.nc", "out/y.nc", "log"] {
         assert_eq!(site.lines(&format!("results/new/{name}")), [name]);
     }
@@ -161,7 +170,9 @@ echo result > "$PARIO_MOUNT/result"; pario cat pario:/result; echo "$PARIO_MOUNT
     let options = ["--servers", "1", "--in", "input", "--mount", ".", "--verbose"];
     let output = site.output(&options, "echo done");
     assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("pario: partition run is not mounted: cannot mount at "));
+    let said = text(&output.stderr);
+    let name = &site.lines("variables")[1];
+    assert!(said.contains(&format!("pario: partition {name} is not mounted: cannot mount at ")), "{said}");
     site.assert_nothing_left(1);
 }
 
@@ -172,9 +183,10 @@ fn a_dry_run_does_nothing() {
     let output = site.output(&options, "exit 3");
     let shown = text(&output.stdout);
     for words in [
-        "# partition run, made for this run in ",
-        "PARIO_PARTITION=run PARIO_MOUNT=/fast ",
-        "# after success: run:/x is copied to results\n# then: partition run is removed\n",
+        "# partition run-",
+        ", made for this run in ",
+        " PARIO_MOUNT=/fast ",
+        ":/x is copied to results\n# then: partition run-",
     ] {
         assert!(output.status.success() && shown.contains(words), "{shown}");
     }
@@ -182,19 +194,109 @@ fn a_dry_run_does_nothing() {
     assert!(!site.bench.path("results").exists() && !site.bench.path("variables").exists());
 }
 
+/// The commands that a line says, in the order of their quotes.
+fn commands(line: &str) -> Vec<String> {
+    line.split('\'').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+impl Site {
+    /// Runs a command that a line said, exactly as it is.
+    fn shell(&self, command: &str) {
+        let mut shell = self.with_path(Command::new("sh"));
+        shell.args(["-c", command]).current_dir(self.bench.path("")).env_remove("PARIO_HOME");
+        let output = shell.output().expect("a shell");
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+    }
+
+    /// The partition is kept as the line says: all commands work on it, those of the line as they are.
+    #[track_caller]
+    fn assert_kept(&self, line: &str, target: &str, files: &[(&str, &str)], servers: usize) {
+        let name = self.lines("variables")[1].clone();
+        let [copy, erase] = &commands(line)[..] else { panic!("{line}") };
+        // Its servers have stored everything and ended.
+        let listed = self.good(&["list"]);
+        assert!(listed.contains(&format!("{name}  down")), "{listed}");
+        assert!(!self.run_directory().exists());
+        self.shell(copy);
+        for (file, wanted) in files {
+            assert_eq!(self.lines(&format!("{target}/{file}").replace("NAME", &name)), [*wanted], "{line}");
+        }
+        let (file, _) = files[0];
+        self.good(&["stat", &format!("{name}:/{file}")]);
+        self.good(&["rm", &format!("{name}:/{file}")]);
+        self.good(&["down", &name]);
+        self.good(&["up", &name]);
+        assert!(!self.good(&["ls", &format!("{name}:/")]).contains(file));
+        self.shell(erase);
+        self.assert_nothing_left(servers);
+    }
+}
+
 #[test]
-fn a_program_that_fails_leaves_nothing() {
+fn a_program_that_fails_loses_no_result() {
     let site = Site::new("fails");
-    let script = "echo part > own; pario cp own pario:/part; exit 7";
-    let out = ["--servers", "1", "--out", "part", "--to", "results"];
+    let script = "echo part > own; pario cp own pario:/part; pario cp own pario:/more; exit 7";
+    let out = ["--servers", "1", "--out", "part", "none", "--to", "results"];
     let output = site.output(&out, script);
-    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(7), ""));
-    assert!(!site.bench.path("results/part").exists());
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(7), 1), "{said}");
+    assert!(said.contains("1 file of 5 B (/more) on partition run-"), "{said}");
+    assert!(said.contains("kept, because none: nothing in the partition matches it"), "{said}");
+    assert_eq!(site.lines("results/part"), ["part"]);
+    site.assert_kept(&said, "results", &[("more", "part")], 1);
+
+    // Without a copy.
+    for options in
+        [&["--servers", "2"][..], &["--servers", "2", "--out", "part", "--to", "again", "--out-on-success"]]
+    {
+        let output = site.output(options, script);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(7), 1), "{said}");
+        assert!(said.contains("2 files of 10 B (/more, /part) on partition run-"), "{said}");
+        assert!(said.contains("kept, because the program ended with exit code 7;"), "{said}");
+        let target = if options.len() == 2 { "NAME" } else { "again" };
+        assert!(!site.bench.path("again/part").exists());
+        site.assert_kept(&said, target, &[("more", "part"), ("part", "part")], 2);
+    }
+
+    // With all that there is: --out-always is the default, and still an option.
+    for option in [&[][..], &["--out-always"]] {
+        let options = [&["--servers", "1", "--out", "*", "--to", "all"], option].concat();
+        let output = site.output(&options, script);
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(7), ""));
+        assert_eq!(site.lines("all/part"), ["part"]);
+        std::fs::remove_dir_all(site.bench.path("all")).expect("removed");
+        site.assert_nothing_left(1);
+    }
+
+    // A program that writes nothing leaves nothing.
+    let output = site.output(&["--servers", "1"], "exit 3");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(3), ""));
+    site.assert_nothing_left(1);
+}
+
+#[test]
+fn files_are_kept_on_request_and_counted_otherwise() {
+    let site = Site::new("keep");
+    std::fs::write(site.bench.path("input"), "input").expect("written");
+    let script = "echo 42 > own; pario cp own pario:/answer";
+    let output = site.output(&["--servers", "2", "--keep", "--in", "input"], script);
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.starts_with("pario: 1 file of 3 B (/answer) on partition run-"), "{said}");
+    assert!(said.contains("kept, because of --keep;"), "{said}");
+    let name = &site.lines("variables")[1];
+    assert!(said.contains(&format!("/pario-{name}.0")), "it says where: {said}");
+    site.assert_kept(&said, "NAME", &[("answer", "42"), ("input", "input")], 2);
+
+    let output = site.output(&["--servers", "1", "--no-keep"], &format!("{script}; exit 4"));
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(4), ""));
     site.assert_nothing_left(1);
 
-    let output = site.output(&[&out[..], &["--out-always"]].concat(), script);
-    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(7), ""));
-    assert_eq!(site.lines("results/part"), ["part"]);
+    // An input that the program changed is its result, too.
+    let output = site.output(&["--servers", "1", "--in", "input"], "echo 4 > own; pario cp own pario:/input");
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("1 file of 2 B (/input) that no --out took"), "{said}");
     site.assert_nothing_left(1);
 }
 
@@ -206,59 +308,108 @@ fn results_that_cannot_be_copied_are_kept() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");
     let last = said.lines().last().expect("a line");
-    let told = |end: &str| {
-        let start = last.find("PARIO_HOME=").expect("a command");
-        let rest = &last[start..];
-        rest[..rest.find(end).expect("its end")].to_owned()
-    };
-    assert!(
-        last.contains("not all results are in results") && last.contains("the partition is kept"),
-        "{said}"
-    );
-
-    // As the line says, but to another place.
-    let copy = told(" copies all of it").replace("results", "rescued");
-    let remove = last.rsplit("copies all of it, ").next().and_then(|rest| rest.strip_suffix(" removes it"));
-    for command in ["mkdir rescued", &copy, remove.expect("a command")] {
-        let mut shell = site.with_path(Command::new("sh"));
-        shell.args(["-c", command]).current_dir(site.bench.path(""));
-        let output = shell.output().expect("a shell");
-        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
-    }
-    assert_eq!(site.lines("rescued/answer"), ["42"]);
-    site.assert_nothing_left(2);
+    assert!(last.contains("(/answer) on partition run-") && last.contains("kept, because "), "{said}");
+    site.assert_kept(last, "NAME", &[("answer", "42")], 2);
 
     // What was to be there and is not.
     std::fs::remove_file(site.bench.path("results")).expect("a file");
     let output = site.output(&["--servers", "1", "--out", "*.nc", "--to", "results"], "true");
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(125), 1), "{said}");
-    assert!(said.contains("*.nc: nothing in the partition matches it") && said.contains("kept"), "{said}");
-    let home = &site.lines("variables")[0];
-    let down = site.pario(&["down", "--forget", "run"]).env("PARIO_HOME", home).output().expect("pario runs");
-    assert!(down.status.success(), "{}", text(&down.stderr));
-    for left in std::fs::read_dir(site.bench.path("tmp")).expect("there").flatten() {
-        std::fs::remove_dir_all(left.path()).expect("removed");
-    }
-    assert!(home.contains("/pario-home-"), "{home}");
-    std::fs::remove_dir_all(home).expect("removed");
+    assert!(
+        said.contains("not all results are in results: *.nc: nothing in the partition matches it"),
+        "{said}"
+    );
     site.assert_nothing_left(1);
 }
 
+/// Starts a run whose program says when it is ready.
+fn start(site: &Site, options: &[&str], script: &str) -> Child {
+    let mut command = site.run(options, script);
+    let mut pario = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pario runs");
+    let mut line = String::new();
+    let stdout = pario.stdout.as_mut().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("readable");
+    assert_eq!(line, "ready\n");
+    pario
+}
+
 #[test]
-fn an_interrupted_run_leaves_nothing() {
+fn an_interrupted_run_is_answered_and_loses_no_result() {
     let site = Site::new("interrupted");
     for (name, number) in [("INT", 2), ("TERM", 15)] {
-        let mut command =
-            site.run(&["--servers", "2", "--out", "x", "--to", "results"], "echo ready; exec sleep 600");
-        let mut pario = command.stdout(Stdio::piped()).spawn().expect("pario runs");
-        let mut line = String::new();
-        BufReader::new(pario.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
-        assert_eq!(line, "ready\n");
+        // Nothing was written.
+        let options = ["--servers", "2", "--out", "x", "--to", "results", "--out-on-success"];
+        let pario = start(&site, &options, "echo ready; exec sleep 600");
         signal(&pario, name);
-        assert_eq!(pario.wait().expect("pario ends").signal(), Some(number));
+        let output = pario.wait_with_output().expect("pario ends");
+        assert_eq!(output.status.signal(), Some(number));
         site.assert_nothing_left(2);
+
+        // The answer comes while the program goes on.
+        let script = r#"trap : INT TERM; echo part > own; pario cp own pario:/part; echo ready
+while test ! -e go; do sleep 0.02; done; exit 9"#;
+        let mut pario = start(&site, &["--servers", "1"], script);
+        signal(&pario, name);
+        let mut answer = String::new();
+        let mut stderr = BufReader::new(pario.stderr.take().expect("piped"));
+        stderr.read_line(&mut answer).expect("readable");
+        assert!(
+            answer.starts_with("pario: interrupted; waiting for the program to end; files that it"),
+            "{answer}"
+        );
+        std::fs::write(site.bench.path("go"), "").expect("written");
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut said).expect("readable");
+        assert_eq!(pario.wait().expect("pario ends").code(), Some(9), "{said}");
+        assert!(
+            said.contains("1 file of 5 B (/part)") && said.contains("because the run was interrupted"),
+            "{said}"
+        );
+        site.assert_kept(&said, "NAME", &[("part", "part")], 1);
+        std::fs::remove_file(site.bench.path("go")).expect("removed");
+
+        // What was to be copied is.
+        let script = "echo part > own; pario cp own pario:/part; echo ready; exec sleep 600";
+        let pario = start(&site, &["--servers", "1", "--out", "part", "--to", "results"], script);
+        signal(&pario, name);
+        let output = pario.wait_with_output().expect("pario ends");
+        assert_eq!(output.status.signal(), Some(number));
+        let said = text(&output.stderr);
+        assert!(said.lines().count() == 1 && said.contains("then results are copied to results"), "{said}");
+        assert_eq!(site.lines("results/part"), ["part"]);
+        std::fs::remove_dir_all(site.bench.path("results")).expect("removed");
+        site.assert_nothing_left(1);
     }
+}
+
+/// The program does not end, and the copy is not complete in time: both are ended, and it is said what is not copied.
+#[test]
+fn after_sigterm_a_run_ends_in_time() {
+    let site = Site::new("in-time");
+    let script = r#"trap '' TERM
+head -c 9437184 /dev/urandom > own; pario cp own pario:/large; echo small > own; pario cp own pario:/small
+echo ready; while :; do sleep 0.05; done"#;
+    // Each block of the storage takes a while, and the cache has room for few of them.
+    let mut command = site
+        .run(&["--servers", "1", "--cache", "1M", "--grace", "6", "--out", "*", "--to", "results"], script);
+    command.env("PARIO_STORE_DELAY_US", "50000").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut pario = command.spawn().expect("pario runs");
+    let mut line = String::new();
+    BufReader::new(pario.stdout.as_mut().expect("piped")).read_line(&mut line).expect("readable");
+    assert_eq!(line, "ready\n");
+    signal(&pario, "TERM");
+    let output = pario.wait_with_output().expect("pario ends");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(9), "the launcher was killed: {said}");
+    let kept = said.lines().find(|line| line.contains("kept, because")).unwrap_or_else(|| panic!("{said}"));
+    assert!(kept.contains("there was not enough time after SIGTERM") && kept.contains("/large"), "{said}");
+    let [copy, erase] = &commands(kept)[..] else { panic!("{kept}") };
+    site.shell(copy);
+    assert_eq!(std::fs::metadata(site.bench.path("results/large")).expect("there").len(), 9 << 20);
+    assert_eq!(site.lines("results/small"), ["small"]);
+    site.shell(erase);
+    site.assert_nothing_left(1);
 }
 
 #[test]
@@ -334,7 +485,7 @@ fn a_mount_that_is_there_is_used_and_left() {
     assert_eq!(std::fs::read_to_string(site.bench.path("m/file")).expect("read"), "x\n");
     // Of another partition it is said, because the program would take it for its own.
     let said = run(&["--servers", "1"], "pario ls pario:/");
-    assert!(said.starts_with("pario: partition run is not mounted: something is mounted at "), "{said}");
+    assert!(said.contains(" is not mounted: something is mounted at "), "{said}");
     site.good(&["umount", "m"]);
     site.good(&["down", "part", "--forget"]);
 }

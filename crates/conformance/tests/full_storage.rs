@@ -40,7 +40,8 @@ fn on_demand(storage: &Path, mount: &Path, cache: &str) -> Front {
     let mut words: Vec<OsString> =
         ["run", "--servers", "1", "--no-mount", "--cache", cache].map(Into::into).into();
     words.extend(["--storage".into(), storage.into(), "--mount".into(), mount.into()]);
-    Front { words, env: vec![("PARIO_LIB", libpario())] }
+    // Not on the storage, which fills up.
+    Front { words, env: vec![("PARIO_LIB", libpario()), ("PARIO_HOME", mount.with_file_name("home"))] }
 }
 
 #[track_caller]
@@ -126,17 +127,18 @@ fn a_run_that_cannot_store_everything_ends_and_reports_where_the_data_is() {
         assert!(output.stderr.contains("it was stopped by force"), "no server runs any more: {output}");
         assert!(!output.stderr.contains("goes on running"), "no server runs any more: {output}");
         fs::remove_file(&ballast).expect("it is there");
-        let home = output.stderr.split("PARIO_HOME=").nth(1).and_then(|rest| rest.split(' ').next());
-        let home = PathBuf::from(home.expect("it says where the partition is"));
+        let home = dir.join("home");
+        let name = output.stderr.split(" down --erase ").nth(1).and_then(|rest| rest.split('\'').next());
+        let name = name.expect("it says how the partition is called");
         let run_pario = |words: &[&str]| {
             let said = Command::new(pario()).args(words).env("PARIO_HOME", &home).output().expect("it runs");
             assert!(said.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said.stderr));
             said.stdout
         };
-        run_pario(&["up", "run"]);
+        run_pario(&["up", name]);
         let wanted: Vec<u8> = (0..1 << 18).map(|i: u32| (i * 7 + 1) as u8).collect();
-        assert!(run_pario(&["cat", "run:/file"]) == wanted, "it is not what was written");
-        run_pario(&["down", "--forget", "run"]);
-        fs::remove_dir_all(&home).expect("it is there");
+        assert!(run_pario(&["cat", &format!("{name}:/file")]) == wanted, "it is not what was written");
+        run_pario(&["down", "--erase", name]);
+        assert_eq!(fs::read_dir(small.path()).expect("it is mounted").count(), 0, "the partition is left");
     }
 }

@@ -32,14 +32,18 @@ fn host_path(path: &OsStr) -> OsString {
     text
 }
 
-/// The pairs that copy everything that matches the patterns to a directory of this host. A pattern that matches nothing
-/// is an error.
-pub fn stage_out(partition: &Partition, patterns: &[GlobPattern], to: &Path) -> Result<Vec<CopyPair>, Error> {
+/// Returns the pairs that copy everything that matches the patterns to a directory of this host, and the patterns that match nothing.
+pub fn stage_out(
+    partition: &Partition,
+    patterns: &[GlobPattern],
+    to: &Path,
+) -> Result<(Vec<CopyPair>, Vec<String>), Error> {
     let mut paths = BTreeSet::new();
+    let mut unmatched = Vec::new();
     for pattern in patterns {
         let found = pattern.expand(&mut |directory: &str| list(partition, directory))?;
         if found.is_empty() {
-            return Err(Error::Refused(pattern.to_string(), "nothing in the partition matches it"));
+            unmatched.push(pattern.to_string());
         }
         paths.extend(found);
     }
@@ -52,7 +56,7 @@ pub fn stage_out(partition: &Partition, patterns: &[GlobPattern], to: &Path) -> 
         let source = Endpoint::Partition(partition.clone(), path);
         pairs.push(CopyPair { source, target: resolve_link(Endpoint::Host(target)) });
     }
-    Ok(pairs)
+    Ok((pairs, unmatched))
 }
 
 fn list(partition: &Partition, directory: &str) -> Result<Vec<ListedName>, Error> {

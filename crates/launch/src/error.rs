@@ -57,6 +57,14 @@ pub enum Error {
         /// Which servers, and why.
         unsettled: Vec<UnsettledServer>,
     },
+    /// Directories of servers could not be removed.
+    #[error("partition {name} is down but not erased{}", unsettled.iter().map(|one| format!("\n  {one}")).collect::<String>())]
+    NotErased {
+        /// The partition.
+        name: String,
+        /// Which servers, and why.
+        unsettled: Vec<UnsettledServer>,
+    },
     /// A partition could not be registered again from its directories.
     #[error(transparent)]
     Adoption(#[from] Box<AdoptionError>),

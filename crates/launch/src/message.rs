@@ -123,6 +123,8 @@ pub enum HostMessage {
         /// How many, if that is known.
         bytes: Option<u64>,
     },
+    /// The server's directory is gone.
+    Erased,
 }
 
 /// A question of a supervisor to a server that serves.

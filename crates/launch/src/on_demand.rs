@@ -1,23 +1,19 @@
-//! Partitions on demand, each made for one run alone and removed after it.
+//! Partitions on demand, each made for one run.
 //!
-//! A fresh directory holds the data of its servers. Its registry and its logs are not on that storage, which may fill up, but
-//! beside the servers' pools.
+//! Such a partition is registered like every other, under a name that no other partition has. Each of its servers keeps its data
+//! in a fresh directory. After the run it is erased, or it is kept and used like any other partition.
 
-use crate::settings::LaunchSettings;
 use pario_registry::{Description, Resource};
-use std::fs;
 use std::io;
 use std::num::NonZeroU16;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
+
+/// The directories of servers on demand have names that begin like this.
+pub(crate) const DIRECTORY_PREFIX: &str = "pario-run-";
 
 /// A partition that is made for one run.
 #[derive(Debug)]
 pub struct OnDemandPartition {
-    /// Its servers keep their data in this directory.
-    pub dir: PathBuf,
-    /// Where it is registered.
-    pub home: PathBuf,
     /// Its description.
     pub description: Description,
 }
@@ -52,53 +48,30 @@ pub enum OnDemandError {
 }
 
 impl OnDemandPartition {
-    /// The name of partitions on demand, each in a registry of its own.
-    pub const NAME: &str = "run";
-
     /// Decides on a partition, and does nothing yet. `fresh` is a word that nobody else has.
-    pub fn new(
-        request: &OnDemandRequest,
-        fresh: &str,
-        settings: &LaunchSettings,
-    ) -> Result<OnDemandPartition, OnDemandError> {
+    pub fn new(request: &OnDemandRequest, fresh: &str) -> Result<OnDemandPartition, OnDemandError> {
         let storage = request.storage;
         let unusable = |cause| OnDemandError::Directory("use as storage", storage.to_owned(), cause);
         if !storage.metadata().map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
-        let dir = plain_path(storage)?.join(format!("pario-run-{fresh}"));
+        let storage = plain_path(storage)?;
         let resource = |server| -> Option<Resource> {
-            let path = dir.join(format!("server-{server}"));
+            let path = storage.join(format!("{DIRECTORY_PREFIX}{fresh}.{server}"));
             Resource::parse(path.to_str()?)
         };
         let resources: Option<Vec<_>> = (0..request.servers.get()).map(resource).collect();
-        let usual = Description::parse("servers = ['/any']", Some(OnDemandPartition::NAME))?;
+        let usual = Description::parse("servers = ['/any']", Some(&format!("run-{fresh}")))?;
         let (mut structure, mut values) = (usual.structure().clone(), usual.settings().clone());
-        structure.servers = resources.ok_or_else(|| OnDemandError::NoName(dir.clone()))?;
+        structure.servers = resources.ok_or(OnDemandError::NoName(storage))?;
         structure.stripe_size = request.stripe_size.unwrap_or(structure.stripe_size);
         values.cache = request.cache.unwrap_or(values.cache);
-        let description = Description::new(structure, values)?;
-        let home = plain_path(&settings.run_base())?.join(format!("pario-home-{fresh}"));
-        Ok(OnDemandPartition { dir, home, description })
+        Ok(OnDemandPartition { description: Description::new(structure, values)? })
     }
 
-    /// Makes the directory for its servers' data.
-    pub fn create_directory(&self) -> Result<(), OnDemandError> {
-        let made = fs::DirBuilder::new().mode(0o700).create(&self.dir);
-        made.map_err(|cause| OnDemandError::Directory("make the directory", self.dir.clone(), cause))
-    }
-
-    /// Removes its servers' data and its registry.
-    pub fn remove(&self) -> Result<(), OnDemandError> {
-        for dir in [&self.dir, &self.home] {
-            match fs::remove_dir_all(dir) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(OnDemandError::Directory("remove", dir.clone(), error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.description.name()
     }
 }
 

@@ -34,6 +34,8 @@ pub struct StopOptions {
     pub force: bool,
     /// Remove the pools of dead servers with all that they hold: unsaved data is lost.
     pub discard: bool,
+    /// Forget the partition, and remove the servers' directories with all its files.
+    pub erase: bool,
 }
 
 /// Stops all servers of a partition, and returns lines about them for the user.
@@ -46,6 +48,7 @@ pub fn take_down(
 ) -> Result<String, Error> {
     // Before the lock, whose file would stay behind for a name that nobody has.
     registry.get(name)?;
+    let options = StopOptions { discard: options.discard || options.erase, ..options };
     let lock = registry.lock_partition(name, patience)?;
     let entry = registry.get(name)?;
     let secret = registry.secret(entry.id)?;
@@ -54,7 +57,10 @@ pub fn take_down(
     let stop =
         Stop { registry, launcher: &launcher, settings, entry: &entry, secret: &secret, options, patience };
     let text = stop.all()?;
-    if options.forget {
+    if options.erase {
+        stop.erase()?;
+    }
+    if options.forget || options.erase {
         forget(registry, lock, &entry)?;
     }
     Ok(text)
@@ -145,6 +151,29 @@ impl Stop<'_> {
         match unsettled.is_empty() {
             true => Ok(text),
             false => Err(Error::NotDown { name: self.entry.name().to_owned(), unsettled }),
+        }
+    }
+
+    /// Removes the directories of all servers, which do not run any more.
+    fn erase(&self) -> Result<(), Error> {
+        let directories = self.entry.description.structure().servers.iter();
+        let servers: Vec<_> = (0..).map(ServerId).zip(directories).collect();
+        let failed: Vec<_> = pario_runtime::thread::scope(|scope| {
+            let erase = |server, directory: &str| {
+                let task = HostTask::Erase { whose: self.whose(server), directory: directory.into() };
+                self.ask(server, &task)
+            };
+            let all = servers
+                .iter()
+                .map(|(server, resource)| (*server, scope.spawn(move || erase(*server, &resource.dir))));
+            let all: Vec<_> = all.collect();
+            let outcomes =
+                all.into_iter().map(|(server, thread)| (server, thread.join().expect("it does not panic")));
+            outcomes.filter_map(|(server, outcome)| Some(self.unsettled(server, outcome.err()?))).collect()
+        });
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(Error::NotErased { name: self.entry.name().to_owned(), unsettled: failed }),
         }
     }
 

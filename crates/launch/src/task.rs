@@ -6,6 +6,7 @@
 use crate::error::Error;
 use crate::launcher::Launch;
 use crate::message::{HostMessage, ServerStart, VERSION, line, next_line, partition, server};
+use crate::on_demand::DIRECTORY_PREFIX;
 use crate::pools::{PoolOwner, PoolUse, is_server, look, look_at_left, survey, sweep};
 use crate::serve::{self, ServePart};
 use crate::settings::run_base;
@@ -50,6 +51,13 @@ pub enum HostTask {
     Kill(ServerInstance),
     /// Remove the pool of a dead server with all that it holds.
     Discard(ServerInstance),
+    /// Remove the directory of a server, which does not run, with all its data.
+    Erase {
+        /// The server.
+        whose: ServerInstance,
+        /// Its directory.
+        directory: PathBuf,
+    },
 }
 
 /// A server of a partition on its host.
@@ -168,6 +176,7 @@ fn execute(task: &HostTask) -> Result<HostMessage, String> {
         }
         HostTask::Kill(whose) => whose.kill().map(|()| HostMessage::Ended),
         HostTask::Discard(whose) => whose.discard().map(|bytes| HostMessage::Discarded { bytes }),
+        HostTask::Erase { whose, directory } => whose.erase(directory).map(|()| HostMessage::Erased),
     }
 }
 
@@ -237,6 +246,35 @@ impl ServerInstance {
         let base = run_base(self.run_base.as_deref());
         remove_run_directory(&base, self.partition, self.server).map_err(|e| e.to_string())?;
         Ok(bytes)
+    }
+}
+
+impl ServerInstance {
+    /// Removes a directory, if the manifest in it says that it is this server's. A directory that was made for a run may have no manifest,
+    /// because the server never came up.
+    fn erase(&self, directory: &Path) -> Result<(), String> {
+        let refused = |why: &str| Err(format!("{} is not removed: {why}", directory.display()));
+        if !fs::exists(directory).unwrap_or(true) {
+            return Ok(());
+        }
+        let is_own = match Manifest::read(directory) {
+            Ok(manifest) => (manifest.id, manifest.server) == (self.partition, self.server),
+            Err(pario_registry::Error::NoManifest(_)) => {
+                let name = directory.file_name().unwrap_or_default();
+                name.as_encoded_bytes().starts_with(DIRECTORY_PREFIX.as_bytes())
+            }
+            Err(error) => return refused(&error.to_string()),
+        };
+        if !is_own {
+            return refused("it is not the directory of this server");
+        }
+        if is_in_use(directory) {
+            return refused("a server uses it");
+        }
+        match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => refused(&error.to_string()),
+            _ => Ok(()),
+        }
     }
 }
 

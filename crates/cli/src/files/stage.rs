@@ -27,18 +27,25 @@ pub fn into(
     report(&copied, Reporting::default())
 }
 
-/// Copies what matches the patterns to a directory of this host. Returns whether all of it was copied. A pattern that
-/// matches nothing is an error.
+/// The outcome of copying results out of a partition.
+pub struct StagedOut {
+    /// Everything that matched was copied; failures have been reported.
+    pub is_complete: bool,
+    /// The patterns that nothing matched.
+    pub unmatched: Vec<String>,
+}
+
+/// Copies what matches the patterns to a directory of this host.
 pub fn out_of(
     partition: &str,
     patterns: &[GlobPattern],
     to: &Path,
     env: &Environment,
     is_interrupted: fn() -> bool,
-) -> Result<bool, Error> {
+) -> Result<StagedOut, Error> {
     let partition = env.data_connections().partition(partition)?;
-    let pairs = stage_out(&partition, patterns, to)?;
+    let (pairs, unmatched) = stage_out(&partition, patterns, to)?;
     let options = CopyOptions { recursive: true, ..CopyOptions::default() };
     let copied = transfer(pairs, options, Reporting::default(), is_interrupted);
-    report(&copied, Reporting::default())
+    Ok(StagedOut { is_complete: report(&copied, Reporting::default())?, unmatched })
 }

@@ -34,11 +34,14 @@ struct Options {
     /// Remove the pools of dead servers with all that they hold: what was not stored is lost
     #[arg(long)]
     discard: bool,
+    /// Remove the partition with all its files: forget it, and remove the servers' directories
+    #[arg(long)]
+    erase: bool,
 }
 
 impl Options {
     fn value(&self) -> StopOptions {
-        StopOptions { forget: self.forget, force: self.force, discard: self.discard }
+        StopOptions { forget: self.forget, force: self.force, discard: self.discard, erase: self.erase }
     }
 }
 
@@ -46,6 +49,7 @@ const NOTES: &str = "\
 Examples:
   pario down scratch             stop it; 'pario up scratch' starts it again
   pario down scratch --forget    the same, and take it out of the registry
+  pario down scratch --erase     the same, and remove all its files
 
 Data that was written and not yet stored is in a pool in memory on each server's
 host. If a server was killed, 'pario down' starts another that stores what the
@@ -54,14 +58,18 @@ is where. --force gives such servers up and keeps their pools, so that a later
 'pario up' or 'pario down' can save them; --discard removes the pools.
 
 Exit code: 0 everything is stored and all servers are stopped (with --force: or
-given up), 1 not so.";
+given up), 1 not so. With --erase: 0 nothing is left of the partition, 1 not so.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let Arguments { name, options, timeout } = arguments;
     let patience = Duration::from_secs(*timeout);
     let text = take_down(&registry(env)?, name, options.value(), patience, &env.launch())?;
-    let word = if options.forget { "is down and forgotten" } else { "is down" };
+    let word = match options {
+        Options { erase: true, .. } => "is down and erased",
+        Options { forget: true, .. } => "is down and forgotten",
+        _ => "is down",
+    };
     print(&format!("partition {name} {word}\n{text}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! Errors of running a program, and their exit codes.
 
+use super::rescue::RescueCommands;
 use crate::{files, partition};
 use pario_launch::OnDemandError;
 use pario_launch::mpi_program::{ProgramError, quote};
@@ -46,40 +47,35 @@ pub enum Error {
     )]
     Inputs(Option<Box<files::Error>>),
     /// Not everything was copied out of it.
-    #[error("{}", results_text(name, to, cause.as_deref(), kept))]
+    #[error("not all results are in {}: {cause}", quote(to.as_os_str()))]
     Results {
+        /// Where to.
+        to: PathBuf,
+        /// Why.
+        cause: String,
+    },
+    /// Not everything was copied out of a partition that stays.
+    #[error("not all results are in {to}: {cause}; 'pario cp -r {name}:/PATH {to}' copies them", to = quote(to.as_os_str()))]
+    StandingResults {
         /// The partition.
         name: String,
         /// Where to.
         to: PathBuf,
-        /// Why, unless it has been said.
-        cause: Option<Box<files::Error>>,
-        /// Where it still is.
-        kept: Kept,
+        /// Why.
+        cause: String,
     },
-    /// A partition on demand was not taken down.
-    #[error("{}", down_text(home, dir, cause))]
+    /// The servers of a partition on demand could not store everything.
+    #[error(
+        "the partition of this run is kept, because not everything in it is stored: {cause}\n  '{}' copies all that it has, '{}' \
+         removes it",
+        commands.copy(),
+        commands.erase()
+    )]
     Down {
-        /// Its registry.
-        home: PathBuf,
-        /// The directory with its servers' data.
-        dir: PathBuf,
+        /// What the user can do.
+        commands: Box<RescueCommands>,
         /// Why.
         cause: Box<partition::Error>,
-    },
-}
-
-/// Where results are that were not copied.
-#[derive(Debug)]
-pub enum Kept {
-    /// In a partition that stays anyway.
-    Standing,
-    /// In one that was to be removed.
-    OnDemand {
-        /// Its registry.
-        home: PathBuf,
-        /// The directory with all of it.
-        dir: PathBuf,
     },
 }
 
@@ -105,6 +101,7 @@ impl Error {
             | Error::Partition(_)
             | Error::Inputs(_)
             | Error::Results { .. }
+            | Error::StandingResults { .. }
             | Error::Down { .. } => 125,
             Error::OnDemand(OnDemandError::Description(_)) | Error::TwoLaunchers(..) | Error::Plan(_) => 2,
         }
@@ -115,29 +112,4 @@ impl From<partition::Error> for Error {
     fn from(error: partition::Error) -> Error {
         Error::Partition(Box::new(error))
     }
-}
-
-fn results_text(name: &str, to: &Path, cause: Option<&files::Error>, kept: &Kept) -> String {
-    let to = quote(to.as_os_str());
-    let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
-    let advice = match kept {
-        Kept::Standing => format!("'pario cp -r {name}:/PATH {to}' copies them"),
-        Kept::OnDemand { home, dir } => {
-            let (home, dir) = (quote(home.as_os_str()), quote(dir.as_os_str()));
-            format!(
-                "the partition is kept: PARIO_HOME={home} pario cp -r {name}:/ {to} copies all of it, PARIO_HOME={home} pario down \
-                 --forget {name} && rm -r {dir} {home} removes it"
-            )
-        }
-    };
-    format!("not all results are in {to}{cause}; {advice}")
-}
-
-fn down_text(home: &Path, dir: &Path, cause: &partition::Error) -> String {
-    let (home, dir) = (quote(home.as_os_str()), quote(dir.as_os_str()));
-    format!(
-        "the partition of this run is kept, because not everything in it is stored: {cause}\n  PARIO_HOME={home} pario up run \
-         starts it again with all that it has, PARIO_HOME={home} pario down --forget --discard run && rm -r {dir} {home} \
-         removes it"
-    )
 }

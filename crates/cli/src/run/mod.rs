@@ -5,8 +5,10 @@
 //! filled before it and emptied after it (`session`).
 
 mod error;
+mod leftover;
 mod partition;
 mod plan;
+mod rescue;
 mod session;
 
 use crate::env::Environment;
@@ -72,6 +74,8 @@ Examples:
       run it on a partition made for this run: two servers on this host
   pario run --servers 2 -n 4 --in input --out 'out/*' --to results -- ./sim
       copy input to pario:/input before, and what matches to results after
+  pario run --servers 2 -n 4 --keep -- ./simulation pario:/fields
+      leave its files on the partition
   pario run --partition scratch -n 4 -- ./simulation pario:/fields
       run it on a partition of 'pario up'
   pario run --servers 4 -n 4 --plan sim.plan -- ./simulation pario:/fields
@@ -100,11 +104,22 @@ ranks: files called pario:/path or $PARIO_MOUNT/path are on it. Where FUSE is
 available it is mounted there on this host for the time of the run, so that
 the program, and libraries such as PnetCDF, can also look at its files without
 MPI; --verbose says why it was not. --in and --out take several paths; -- or another option ends them. What is copied out keeps
-its path below the directory of --to. A partition of --servers is removed
-after the run, however that ends; only if results could not be copied out it is
-kept, and it is said how to get at it. The same if not everything in it could be
-stored. Only ranks on this host reach it: for ranks on several hosts use a
-partition of 'pario up'.
+its path below the directory of --to. Results are copied however the program
+ends; --out-on-success copies them only if its exit code is 0.
+
+A partition of --servers is registered like those of 'pario up' ('pario list'
+shows it) and removed after the run. It is kept if it has files that the program
+wrote and that were not copied out, and the program failed, the run was
+interrupted, or copying failed; --keep always keeps it, --no-keep never. One
+line says which files, where, and the commands that copy and remove them. If the
+program succeeds, such files are removed after one line that counts them.
+
+SIGINT is answered at once. After SIGTERM the program has a third of the time
+of --grace to end; then results are copied until four fifths of it are over.
+What was not copied is named and kept. Another signal ends the copying.
+
+Only ranks on this host reach a partition of --servers: for ranks on several
+hosts use a partition of 'pario up'.
 
 With Open MPI, more ranks than cores are allowed, and root may run programs.
 
@@ -113,7 +128,8 @@ SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are handed to the launcher.
 Exit code: the launcher's. If a signal killed the launcher, pario ends by the
 same signal. If nothing was started: 127 program or launcher not found, 126
 program or launcher cannot be run, 125 other trouble, 2 wrong arguments. 125 as
-well if results could not be copied out, or the partition not be removed.";
+well if the program succeeded and results could not be copied out, or if the
+partition could not be removed.";
 
 /// The families of MPI libraries, as an argument.
 #[derive(Clone, Copy, ValueEnum)]

@@ -1,7 +1,7 @@
 //! The options of a run for its partition, and the partition that they select.
 //!
 //! A *standing* partition is one of the registry; it is brought up if need be and left as it is. One *on demand* is
-//! made for this run alone and removed afterwards (`pario_launch::OnDemandPartition`).
+//! made for this run (`pario_launch::OnDemandPartition`) and removed afterwards, or kept.
 
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
@@ -14,9 +14,13 @@ use pario_types::format_size;
 use std::ffi::OsString;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// So many directories of servers are named.
+const MOST_NAMED: usize = 3;
 
 /// Which partition, and what goes into it and out of it.
-#[derive(Args, Default)]
+#[derive(Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options for a run on a partition")]
 #[command(group = ArgGroup::new("where").args(["partition", "servers"]).conflicts_with("host_io"))]
@@ -45,16 +49,29 @@ pub struct Options {
     /// Files and directories to copy into the partition's root before the run
     #[arg(long = "in", value_name = "PATH", num_args = 1.., requires = "where")]
     inputs: Vec<PathBuf>,
-    /// What to copy out of the partition after a successful run: paths there, also with *, ?, [a-z] and **
+    /// What to copy out of the partition after the run, however that ends: paths there, also with *, ?, [a-z] and **
     #[arg(long = "out", value_name = "PATTERN", num_args = 1.., requires = "where", requires = "to")]
     #[arg(value_parser = GlobPattern::parse)]
     outputs: Vec<GlobPattern>,
     /// Where to copy it to
     #[arg(long, value_name = "DIR", requires = "outputs")]
     to: Option<PathBuf>,
-    /// Copy it also if the program fails or is interrupted
+    /// Copy it only if the program succeeds
     #[arg(long, requires = "outputs")]
+    out_on_success: bool,
+    /// Copy it also if the program fails, as is the default
+    #[arg(long, requires = "outputs", conflicts_with = "out_on_success", hide = true)]
     out_always: bool,
+    /// Keep a partition made for this run with all its files, and say how to get at them
+    #[arg(long, requires = "servers", conflicts_with = "partition")]
+    keep: bool,
+    /// Remove it in any case, without a word: its files are of no use after the run
+    #[arg(long, requires = "servers", conflicts_with_all = ["partition", "keep"])]
+    no_keep: bool,
+    /// The time between a SIGTERM and the kill, as the batch system has it
+    #[arg(long, value_name = "SECONDS", requires = "where", default_value_t = 30)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86400))]
+    grace: u64,
     /// By which plan its new files are placed.
     #[command(flatten)]
     pub placing: placing::Options,
@@ -79,6 +96,10 @@ pub struct Job {
     pub placing: placing::Options,
     /// Files to copy out of it.
     pub results: Option<Results>,
+    /// When it is kept with all its files, if it was made for this run.
+    pub keep: Keep,
+    /// The time between a SIGTERM and the kill.
+    pub grace: Duration,
 }
 
 /// Where a run's partition comes from.
@@ -90,6 +111,17 @@ pub enum Place {
     OnDemand(Box<OnDemandPartition>),
 }
 
+/// When a partition that was made for a run is kept after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Always.
+    Always,
+    /// If only it has files that the program wrote, and the run did not end well.
+    Results,
+    /// Never.
+    Never,
+}
+
 /// Files to copy out of a partition.
 #[derive(Debug)]
 pub struct Results {
@@ -97,27 +129,29 @@ pub struct Results {
     pub patterns: Vec<GlobPattern>,
     /// To which directory.
     pub to: PathBuf,
-    /// Also if the program failed.
-    pub always: bool,
+    /// Only if the program succeeds.
+    pub on_success: bool,
 }
 
 impl Options {
     /// The run's partition, if it uses one. `fresh` is a word that nobody else has.
     pub fn job(&self, env: &Environment, fresh: &str) -> Result<Option<Job>, Error> {
-        let (name, home, place) = match (&self.partition, self.servers) {
-            (Some(name), _) => {
-                let home = env.home.as_deref().ok_or(crate::partition::Error::NoHome)?;
-                (name.clone(), plain_path(home)?, Place::Standing)
-            }
+        let place = match (&self.partition, self.servers) {
+            (Some(_), _) => Place::Standing,
             (None, Some(servers)) => {
                 let storage = self.storage.as_deref().unwrap_or(&env.temporary);
                 let (cache, stripe_size) = (self.cache, self.stripe_size);
                 let request = OnDemandRequest { storage, servers, cache, stripe_size };
-                let made = OnDemandPartition::new(&request, fresh, &env.launch())?;
-                (OnDemandPartition::NAME.to_owned(), made.home.clone(), Place::OnDemand(Box::new(made)))
+                Place::OnDemand(Box::new(OnDemandPartition::new(&request, fresh)?))
             }
             (None, None) => return Ok(None),
         };
+        let name = match (&self.partition, &place) {
+            (Some(name), _) => name.clone(),
+            (None, Place::OnDemand(made)) => made.name().to_owned(),
+            (None, Place::Standing) => return Ok(None),
+        };
+        let home = plain_path(env.home.as_deref().ok_or(crate::partition::Error::NoHome)?)?;
         for path in &self.inputs {
             path.metadata().map_err(Error::needed("read", path))?;
         }
@@ -127,10 +161,16 @@ impl Options {
         };
         let results = self.to.as_ref().map(|to| {
             let (patterns, to) = (self.outputs.clone(), to.clone());
-            Results { patterns, to, always: self.out_always }
+            Results { patterns, to, on_success: self.out_on_success }
         });
         let (is_mounted, inputs, placing) = (!self.no_mount, self.inputs.clone(), self.placing.clone());
-        Ok(Some(Job { name, home, mount, is_mounted, place, inputs, placing, results }))
+        let keep = match (self.keep, self.no_keep) {
+            (true, _) => Keep::Always,
+            (false, true) => Keep::Never,
+            (false, false) => Keep::Results,
+        };
+        let grace = Duration::from_secs(self.grace);
+        Ok(Some(Job { name, home, mount, is_mounted, place, inputs, placing, results, keep, grace }))
     }
 }
 
@@ -155,13 +195,13 @@ impl Job {
         let mut notes = vec![match &self.place {
             Place::Standing => format!("partition {name}, brought up if it is down"),
             Place::OnDemand(made) => {
-                let OnDemandPartition { dir, description, .. } = &**made;
+                let description = &made.description;
                 let structure = description.structure();
                 let count = structure.servers.len();
                 format!(
                     "partition {name}, made for this run in {}: {count} server{} on this host, cache {} each, \
                      stripes of {}",
-                    dir.display(),
+                    self.directories(),
                     if count == 1 { "" } else { "s" },
                     format_size(description.settings().cache),
                     format_size(structure.stripe_size),
@@ -181,8 +221,8 @@ impl Job {
     /// The steps after its end, for the user.
     pub fn after(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some(Results { patterns, to, always }) = &self.results {
-            let when = if *always { "its end" } else { "success" };
+        if let Some(Results { patterns, to, on_success }) = &self.results {
+            let when = if *on_success { "success" } else { "its end" };
             let path = |pattern: &GlobPattern| pattern.to_string().trim_start_matches('/').to_owned();
             let out = |pattern| {
                 format!("after {when}: {}:/{} is copied to {}", self.name, path(pattern), to.display())
@@ -190,9 +230,22 @@ impl Job {
             notes.extend(patterns.iter().map(out));
         }
         if let Place::OnDemand(_) = self.place {
-            notes.push(format!("then: partition {} is removed", self.name));
+            let what = match self.keep {
+                Keep::Always => "is kept",
+                Keep::Results => "is removed, or kept if the program fails and only it has results",
+                Keep::Never => "is removed",
+            };
+            notes.push(format!("then: partition {} {what}", self.name));
         }
         notes
+    }
+
+    /// The directories of the servers of a partition on demand; the first ones if there are many.
+    pub fn directories(&self) -> String {
+        let Place::OnDemand(made) = &self.place else { return String::new() };
+        let servers = &made.description.structure().servers;
+        let some: Vec<String> = servers.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+        format!("{}{}", some.join(", "), if servers.len() > MOST_NAMED { ", …" } else { "" })
     }
 }
 
@@ -200,8 +253,6 @@ impl Job {
 mod tests {
     use super::*;
     use clap::Parser;
-    use pario_launch::run_base;
-    use std::path::Path;
 
     #[derive(Parser)]
     struct Run {
@@ -248,6 +299,12 @@ mod tests {
             "--servers 2 --out a -- app",
             "--servers 2 --to b app",
             "--servers 2 --out-always app",
+            "--servers 2 --out-on-success app",
+            "--servers 2 --out a --to b --out-always --out-on-success app",
+            "--partition p --keep app",
+            "--keep app",
+            "--servers 2 --keep --no-keep app",
+            "--grace 5 app",
             "--servers 2 --out ../a --to b app",
             // The program has to be separated from the paths that are copied.
             "--servers 2 --in a app",
@@ -270,16 +327,15 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_on_demand_has_its_data_in_one_directory() {
+    fn a_partition_on_demand_is_registered_like_others_and_has_fresh_directories() {
         let job = job("--servers 2 --storage / --cache 1M --stripe-size 64k app");
         let Place::OnDemand(made) = &job.place else { panic!() };
-        let OnDemandPartition { dir, description, .. } = &**made;
-        assert_eq!(dir, Path::new("/pario-run-f00"));
-        let base = run_base(env().run_base.as_deref());
-        assert_eq!(job.home, base.join("pario-home-f00"), "not where the storage may fill up");
+        let description = &made.description;
+        assert_eq!((job.name.as_str(), &job.home), ("run-f00", &PathBuf::from("/h")));
         let structure = description.structure();
         let dirs: Vec<_> = structure.servers.iter().map(ToString::to_string).collect();
-        assert_eq!(dirs, ["/pario-run-f00/server-0", "/pario-run-f00/server-1"]);
+        assert_eq!(dirs, ["/pario-run-f00.0", "/pario-run-f00.1"]);
+        assert_eq!(job.directories(), "/pario-run-f00.0, /pario-run-f00.1");
         assert_eq!((description.settings().cache, structure.stripe_size), (1 << 20, 64 << 10));
         assert!(job.mount.ends_with("pario-f00"));
     }
@@ -298,14 +354,14 @@ mod tests {
 
     #[test]
     fn all_of_it_is_told_beforehand() {
-        let job = job("--servers 1 --in / --out *.nc /sub --to results --out-always -- app");
+        let job = job("--servers 1 --in / --out *.nc /sub --to results -- app");
         let notes = [job.before(), job.after()].concat().join("\n");
         for words in [
             "1 server on this host, cache 256M each",
-            "before: / is copied to run:/",
-            "after its end: run:/*.nc is copied to results",
-            "after its end: run:/sub is copied to results",
-            "then: partition run is removed",
+            "before: / is copied to run-f00:/",
+            "after its end: run-f00:/*.nc is copied to results",
+            "after its end: run-f00:/sub is copied to results",
+            "then: partition run-f00 is removed, or kept if",
         ] {
             assert!(notes.contains(words), "{notes}");
         }
