@@ -170,7 +170,10 @@ mod tests {
         assert_eq!(lines[2], format!("run -n 4 --host-io {rest} /d --json /j --posix --sync"));
         let hint = "--hint pario_strategy=two-phase --sync";
         assert_eq!(lines[3], format!("run -n 4 {rest} /d --json /j {hint}"));
-        assert_eq!(lines[4], format!("run -n 4 --servers 3 --storage /d {rest} pario:/ --json /j {hint}"));
+        assert_eq!(
+            lines[4],
+            format!("run -n 4 --servers 3 --no-keep --storage /d {rest} pario:/ --json /j {hint}")
+        );
         assert_eq!(all[4].to_string(), "pario on a partition, two-phase");
         assert_eq!(contenders(&[Rival::Host], &[ParioStorage::PlainFiles], &[])[1].to_string(), "pario");
     }

@@ -37,6 +37,10 @@ pub struct Environment {
     pub panics: Option<PathBuf>,
     /// Whether this is within a job of Slurm.
     pub in_slurm_job: bool,
+    /// The nodes of that job, as Slurm writes them.
+    pub slurm_nodes: Option<String>,
+    /// `PARIO_STORAGE`: where servers on demand keep their data.
+    pub storage: Option<PathBuf>,
     /// `PARIO_SSH`: the program to use as `ssh`, with options.
     pub ssh: Vec<String>,
     /// `PARIO_SRUN`: the program to use as `srun`, with options.
@@ -56,6 +60,11 @@ pub const HOME: &str = "PARIO_HOME";
 pub const PARTITION: &str = "PARIO_PARTITION";
 /// Paths below this directory are on that partition.
 pub const MOUNT: &str = "PARIO_MOUNT";
+
+/// Whether a program that uses a partition which is down starts it.
+pub const AUTOSTART: &str = "PARIO_AUTOSTART";
+/// The `pario` with which it does.
+pub const PROGRAM: &str = "PARIO_PROGRAM";
 
 /// New files on partitions are placed as this plan has it.
 pub const PLAN: &str = "PARIO_PLAN";
@@ -126,6 +135,10 @@ impl Environment {
             panics: get("PARIO_TEST_PANICS").map(PathBuf::from),
             store_delay: microseconds("PARIO_STORE_DELAY_US", get("PARIO_STORE_DELAY_US")),
             in_slurm_job: get("SLURM_JOB_ID").is_some(),
+            slurm_nodes: get("SLURM_JOB_ID")
+                .and_then(|_| get("SLURM_JOB_NODELIST").or_else(|| get("SLURM_NODELIST")))
+                .and_then(|nodes| nodes.into_string().ok()),
+            storage: get("PARIO_STORAGE").map(PathBuf::from),
             ssh: words(get("PARIO_SSH"), "ssh"),
             srun: words(get("PARIO_SRUN"), "srun"),
             mpiexec: words(get("PARIO_MPIEXEC"), "mpiexec"),

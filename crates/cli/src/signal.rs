@@ -1,4 +1,5 @@
-//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended.
+//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended. Also other system calls of the command on
+//! its own process.
 //!
 //! A handler passes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on to the child. What the kernel sends by
 //! itself, Ctrl-C above all, already reaches every process of the foreground group, the launcher included;
@@ -164,6 +165,17 @@ pub fn end_by(signal: i32) -> ! {
         libc::raise(signal);
     }
     std::process::exit(128 + signal)
+}
+
+/// Closes all descriptors but those of standard input, output and error. Only before this process has opened any.
+pub fn close_inherited_descriptors() {
+    let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open: Vec<i32> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > libc::STDERR_FILENO) {
+        // SAFETY: no value of this process owns the descriptor, because it comes from the process that started this one; that of
+        // the listing itself is closed already.
+        unsafe { libc::close(descriptor) };
+    }
 }
 
 fn install(signal: i32) -> io::Result<()> {

@@ -43,7 +43,7 @@ impl Site {
     fn pario(&self, arguments: &[&str]) -> Command {
         let mut command = self.with_path(self.bench.pario(arguments));
         command.env("TMPDIR", self.bench.path("tmp")).env("PARIO_HOME", self.bench.path("home"));
-        for name in ["PARIO_PARTITION", "PARIO_MOUNT", "PARIO_RUN", "SLURM_JOB_ID"] {
+        for name in ["PARIO_PARTITION", "PARIO_MOUNT", "PARIO_RUN", "PARIO_STORAGE", "SLURM_JOB_ID"] {
             command.env_remove(name);
         }
         command
@@ -463,6 +463,27 @@ fn a_standing_partition_comes_up_and_stays() {
     assert!(output.status.code() == Some(125) && said.contains("'pario cp -r part:/PATH results'"), "{said}");
     assert!(site.good(&["list"]).contains("part  up"));
     assert!(site.good(&["ls", "part:/"]).contains('x'));
+    site.good(&["down", "part", "--forget"]);
+}
+
+/// The library starts partitions like this within MPI programs, whose launchers wait for the end of their descriptors.
+#[test]
+fn servers_that_a_program_starts_do_not_hold_its_descriptors() {
+    let site = standing("descriptors");
+    let held = site.bench.path("held");
+    let mut shell = site.with_path(Command::new("sh"));
+    shell.args(["-c", "exec 9>held; exec pario up --autostart part"]).current_dir(site.bench.path(""));
+    let output = shell.env("PARIO_HOME", site.bench.path("home")).output().expect("a shell");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let status = site.good(&["status", "part", "--json"]);
+    let pids = status.lines().filter_map(|line| line.trim().strip_prefix("\"pid\": "));
+    let pids: Vec<&str> = pids.map(|pid| pid.trim_end_matches(',')).collect();
+    assert!(!pids.is_empty(), "{status}");
+    for pid in pids {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
+        let paths: Vec<PathBuf> = open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
+        assert!(!paths.is_empty() && !paths.contains(&held), "{paths:?}");
+    }
     site.good(&["down", "part", "--forget"]);
 }
 

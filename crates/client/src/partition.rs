@@ -35,6 +35,12 @@ impl Partition {
         Partition::at(by_name, target, options)
     }
 
+    /// Whether the partition of that name is down, or a part of it, as far as the registry knows.
+    pub fn is_stopped(registry: &Path, name: &str) -> Result<bool> {
+        let by_name = ByName { registry: registry.to_owned(), name: name.to_owned() };
+        by_name.look().map(|(entry, _)| !entry.is_up())
+    }
+
     /// Opens the partition whose servers have these addresses, which do not change.
     pub fn connect_to(target: Target, options: Options) -> Result<Partition> {
         Partition::connect(target, options)

@@ -28,7 +28,8 @@ pub struct Hosts {
     /// The command that MPI's launchers use instead of `ssh`, and what `pario` uses, as which its options end with `--`.
     agent: PathBuf,
     ssh: PathBuf,
-    _dir: Scratch,
+    srun: PathBuf,
+    dir: Scratch,
 }
 
 /// The namespaces of a head: it sees all processes, as it has to start some on the hosts.
@@ -102,6 +103,19 @@ shift
 exec AGENT "$@"
 "#;
 
+/// Executes what follows `--` on the host that `--nodelist` names, as `srun` would.
+const SRUN: &str = r#"#!/bin/sh
+echo "$*" >> CALLS
+while [ "$1" != --nodelist ]; do shift; done
+number=${2#host}
+shift 3
+for process in PROCESSES; do
+    number=$((number - 1))
+    [ "$number" -ne 0 ] || exec nsenter -t "$process" -n -u -m -i -p "$@"
+done
+exit 255
+"#;
+
 /// Writes a script that can be executed.
 fn script(path: PathBuf, text: &str) -> PathBuf {
     fs::write(&path, text)
@@ -149,7 +163,10 @@ impl Hosts {
         let processes: Vec<String> = hosts.iter().map(|host| host.process.to_string()).collect();
         let agent = script(dir.join("agent"), &AGENT.replace("PROCESSES", &processes.join(" ")));
         let ssh = script(dir.join("ssh"), &SSH.replace("AGENT", &agent.to_string_lossy()));
-        Ok(Hosts { head, hosts, agent, ssh, _dir: dir })
+        let srun = SRUN.replace("PROCESSES", &processes.join(" "));
+        let calls = dir.join("srun.calls").display().to_string();
+        let srun = script(dir.join("srun"), &srun.replace("CALLS", &calls));
+        Ok(Hosts { head, hosts, agent, ssh, srun, dir })
     }
 
     /// The prefix of a command that runs it on a host, by its number from 1; 0 is the head.
@@ -165,6 +182,17 @@ impl Hosts {
     /// command. The value of `PARIO_SSH`.
     pub fn ssh(&self) -> &Path {
         &self.ssh
+    }
+
+    /// A program that executes a command on a host as `srun` does in a job of Slurm. The value of `PARIO_SRUN`.
+    pub fn srun(&self) -> &Path {
+        &self.srun
+    }
+
+    /// The arguments with which it was called, a line for each call.
+    pub fn srun_calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.dir.join("srun.calls")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 
     /// Cuts a host off: no packet goes in or out any more, and connections stay open.

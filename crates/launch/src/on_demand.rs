@@ -21,8 +21,10 @@ pub struct OnDemandPartition {
 /// The user's request for a partition on demand.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemandRequest<'a> {
-    /// The directory for the servers' data.
+    /// The directory for the servers' data, on each node.
     pub storage: &'a Path,
+    /// The nodes over which the servers are spread; none: this host.
+    pub nodes: &'a [String],
     /// The number of servers.
     pub servers: NonZeroU16,
     /// The cache of each server, if not as usual.
@@ -50,15 +52,20 @@ pub enum OnDemandError {
 impl OnDemandPartition {
     /// Decides on a partition, and does nothing yet. `fresh` is a word that nobody else has.
     pub fn new(request: &OnDemandRequest, fresh: &str) -> Result<OnDemandPartition, OnDemandError> {
-        let storage = request.storage;
+        let OnDemandRequest { storage, nodes, .. } = *request;
         let unusable = |cause| OnDemandError::Directory("use as storage", storage.to_owned(), cause);
-        if !storage.metadata().map_err(unusable)?.is_dir() {
+        if nodes.is_empty() && !storage.metadata().map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
         let storage = plain_path(storage)?;
-        let resource = |server| -> Option<Resource> {
+        let resource = |server: u16| -> Option<Resource> {
             let path = storage.join(format!("{DIRECTORY_PREFIX}{fresh}.{server}"));
-            Resource::parse(path.to_str()?)
+            let path = path.to_str()?;
+            match nodes.get(usize::from(server) % nodes.len().max(1)) {
+                Some(node) if node.contains(':') => Resource::parse(&format!("[{node}]:{path}")),
+                Some(node) => Resource::parse(&format!("{node}:{path}")),
+                None => Resource::parse(path),
+            }
         };
         let resources: Option<Vec<_>> = (0..request.servers.get()).map(resource).collect();
         let usual = Description::parse("servers = ['/any']", Some(&format!("run-{fresh}")))?;

@@ -40,6 +40,10 @@ pub struct Env {
     /// The number by which servers tell this program from others, if `PARIO_JOB` or the launcher identifies the
     /// program.
     pub program: Option<u64>,
+    /// `PARIO_AUTOSTART=1`: start a partition that is down when the program uses it.
+    pub autostart: bool,
+    /// `PARIO_PROGRAM`: the `pario` that starts it.
+    pub pario_program: Option<PathBuf>,
     /// `PARIO_PLAN`: place new files on partitions by this plan.
     pub plan: Option<PathBuf>,
     /// `PARIO_PLACE=LABEL=SERVER,…`: the servers that are the local storage of ranks or nodes.
@@ -102,6 +106,8 @@ impl Env {
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
             program: launcher::job_name(&set).map(|job| digest(0, &job)),
+            autostart: on("PARIO_AUTOSTART"),
+            pario_program: set("PARIO_PROGRAM").map(PathBuf::from),
             plan: set("PARIO_PLAN").map(PathBuf::from),
             place: var("PARIO_PLACE").unwrap_or_default(),
             verbose: on("PARIO_VERBOSE"),

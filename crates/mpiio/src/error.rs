@@ -18,6 +18,14 @@ pub enum Error {
     /// The partition failed, outside of accesses to an open file.
     #[error(transparent)]
     Partition(#[from] pario_client::Error),
+    /// The partition is down and could not be started.
+    #[error("partition {partition} is down and was not started: {why}")]
+    Autostart {
+        /// Its name.
+        partition: String,
+        /// The reason.
+        why: String,
+    },
     /// The host MPI failed.
     #[error(transparent)]
     Host(#[from] pario_mpi_host::HostError),
@@ -56,6 +64,7 @@ impl Error {
             Error::Usage(kind, _) | Error::Value(kind, _, _) => *kind,
             Error::Storage(e) => e.kind,
             Error::Partition(e) => e.kind(),
+            Error::Autostart { .. } => ErrorKind::Unreachable,
             Error::Host(e) => e.kind(),
             Error::View(_) => ErrorKind::Type,
             Error::Convert(_) | Error::UserFunction(_) => ErrorKind::Conversion,

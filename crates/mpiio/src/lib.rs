@@ -7,6 +7,7 @@
 
 mod access;
 mod amode;
+mod autostart;
 mod close;
 mod collective;
 mod control;

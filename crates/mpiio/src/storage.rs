@@ -15,6 +15,7 @@ use pario_trace::FileStats;
 use pario_types::{AccessDefaults, ErrorKind, ServerId};
 use parking_lot::Mutex;
 
+use crate::autostart;
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file_group::FileGroup;
@@ -252,7 +253,25 @@ fn partition_named(name: &str) -> Result<client::Partition> {
         program: Some(program_number()),
         ..client::Options::default()
     };
-    let partition = client::Partition::open_as_described(registry, name, options)?;
+    let partition = open_or_start(registry, name, options)?;
     known.insert(name.to_owned(), partition.clone());
     Ok(partition)
+}
+
+/// Opens a partition, and starts it first if it is down and the user wants that. The registry may say that it is up although its
+/// servers are gone with their host, so it is also started if no server answers.
+fn open_or_start(registry: &Path, name: &str, options: client::Options) -> Result<client::Partition> {
+    let open = || client::Partition::open_as_described(registry, name, options);
+    if !env().autostart {
+        return Ok(open()?);
+    }
+    let is_down = client::Partition::is_stopped(registry, name)?;
+    if !is_down {
+        match open() {
+            Err(error) if error.kind() == ErrorKind::Unreachable => {}
+            opened => return Ok(opened?),
+        }
+    }
+    autostart::start(name)?;
+    Ok(open()?)
 }

@@ -3,6 +3,7 @@
 use super::error::Error;
 use super::{print, registry, seconds};
 use crate::env::Environment;
+use crate::signal;
 use clap::Args;
 use pario_launch::{AdoptionError, AdoptionRequest, StartedPartition, bring_up, bring_up_adopted};
 use pario_registry::{Description, Entry, Registry, Resource};
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// Say in JSON what was started
     #[arg(long)]
     json: bool,
+    /// The library runs this within an MPI program: close the descriptors of that program
+    #[arg(long, hide = true)]
+    autostart: bool,
     /// Print a partition file that explains every key, and do nothing else
     #[arg(long)]
     example: bool,
@@ -66,6 +70,10 @@ Environment:
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let deadline = Duration::from_secs(arguments.timeout);
+    if arguments.autostart {
+        // The servers would hold them open for good, and launchers wait for their end.
+        signal::close_inherited_descriptors();
+    }
     if arguments.example {
         let example = Description::parse("servers = ['/tmp/scratch/0', '/tmp/scratch/1']", Some("scratch"));
         print(&example.map(|description| description.documented())?)?;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 #[derive(Subcommand)]
 pub enum Command {
-    Profile(record::Arguments),
+    Profile(Box<record::Arguments>),
     Plan(plan::Arguments),
     Advise(advise::Arguments),
     Convert(convert::Arguments),

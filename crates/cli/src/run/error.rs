@@ -37,6 +37,12 @@ pub enum Error {
     /// There is no partition on demand.
     #[error(transparent)]
     OnDemand(#[from] OnDemandError),
+    /// More servers than a partition can have.
+    #[error("a partition has at most 65535 servers; choose fewer with --servers")]
+    TooManyServers,
+    /// The nodes of the Slurm job are not known.
+    #[error("SLURM_JOB_NODELIST={0} is no list of nodes; --hosts names them")]
+    SlurmNodes(String),
     /// The partition did not come up.
     #[error(transparent)]
     Partition(Box<partition::Error>),
@@ -98,12 +104,16 @@ impl Error {
             | Error::Signals(_)
             | Error::Needed(..)
             | Error::OnDemand(OnDemandError::Directory(..) | OnDemandError::NoName(_))
+            | Error::SlurmNodes(_)
             | Error::Partition(_)
             | Error::Inputs(_)
             | Error::Results { .. }
             | Error::StandingResults { .. }
             | Error::Down { .. } => 125,
-            Error::OnDemand(OnDemandError::Description(_)) | Error::TwoLaunchers(..) | Error::Plan(_) => 2,
+            Error::TooManyServers
+            | Error::OnDemand(OnDemandError::Description(_))
+            | Error::TwoLaunchers(..)
+            | Error::Plan(_) => 2,
         }
     }
 }

@@ -72,6 +72,10 @@ Examples:
   pario run --servers 2 -n 4 -- ./simulation pario:/fields
   pario run --servers 2 -n 4 --mount /fast -- ./simulation /fast/fields
       run it on a partition made for this run: two servers on this host
+  pario run --servers-per-node 1 -n 64 -- ./simulation pario:/fields
+      the same in a Slurm job: a server on the local storage of every node
+  pario run -n 4 -- ./simulation pario:/fields
+      the same without options: one server on this host or on each node
   pario run --servers 2 -n 4 --in input --out 'out/*' --to results -- ./sim
       copy input to pario:/input before, and what matches to results after
   pario run --servers 2 -n 4 --keep -- ./simulation pario:/fields
@@ -92,6 +96,7 @@ Examples:
 Environment:
   PARIO_LIB         the libpario.so to use; else the one beside pario, or in
                     ../lib/
+  PARIO_STORAGE     where servers of --servers keep their data
   PARIO_HINTS       hints for all files: \"name=value;name=value\"
   PARIO_HINTS_FILE  a hint file; ROMIO_HINTS works, too
   PARIO_STATS       report on each file when it is closed: 1, json, json:FILE
@@ -118,8 +123,17 @@ SIGINT is answered at once. After SIGTERM the program has a third of the time
 of --grace to end; then results are copied until four fifths of it are over.
 What was not copied is named and kept. Another signal ends the copying.
 
-Only ranks on this host reach a partition of --servers: for ranks on several
-hosts use a partition of 'pario up'.
+--servers and --servers-per-node start servers on the nodes of the Slurm job
+(by srun) or of --hosts (by ssh), and without these on this host. Each server
+keeps its data in the directory of --storage on its node, which need not be
+shared; the registry (PARIO_HOME) has to be. Ranks on other hosts reach only
+servers of --hosts or of a Slurm job on several nodes. If no option names a
+partition and an argument is a file pario:/path, one is made for the run with
+one server on each node, and one line says so.
+
+PARIO_AUTOSTART=1 is set for the ranks: a partition pario:NAME/path that is down
+is started by the first program that uses it, and stays up. Set it to 0 to get
+an error instead.
 
 With Open MPI, more ranks than cores are allowed, and root may run programs.
 

@@ -9,8 +9,11 @@ use crate::files::placing;
 use crate::size_argument::size;
 use clap::{ArgGroup, Args};
 use pario_copy::GlobPattern;
-use pario_launch::{OnDemandPartition, OnDemandRequest, plain_path};
+use pario_launch::{OnDemandPartition, OnDemandRequest, host, node_names, plain_path};
+use pario_registry::Structure;
+use pario_reports::text::count;
 use pario_types::format_size;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -23,22 +26,29 @@ const MOST_NAMED: usize = 3;
 #[derive(Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options for a run on a partition")]
-#[command(group = ArgGroup::new("where").args(["partition", "servers"]).conflicts_with("host_io"))]
+#[command(group = ArgGroup::new("where").args(["partition", "servers", "servers_per_node"]).conflicts_with("host_io"))]
+#[command(group = ArgGroup::new("made").args(["servers", "servers_per_node"]))]
 pub struct Options {
     /// Use this partition, and bring it up if it is down
     #[arg(long, value_name = "NAME")]
     partition: Option<String>,
-    /// Use a partition made for this run, with so many servers on this host
+    /// Use a partition made for this run, with so many servers, spread over the nodes of the Slurm job or of --hosts, else on this host
     #[arg(long, value_name = "N")]
     servers: Option<NonZeroU16>,
-    /// Where its servers keep their data for the time of the run [default: TMPDIR, else /tmp]
-    #[arg(long, value_name = "DIR", requires = "servers", conflicts_with = "partition")]
+    /// The same with so many servers on each of these nodes
+    #[arg(long, value_name = "N")]
+    servers_per_node: Option<NonZeroU16>,
+    /// The nodes of its servers, such as n0,n1 or n[0-3] [default: those of the Slurm job, else this host]
+    #[arg(long, value_name = "NODES", requires = "made", conflicts_with = "partition", value_parser = nodes)]
+    hosts: Option<NodeList>,
+    /// Where its servers keep their data on each node [default: PARIO_STORAGE, else TMPDIR, else /tmp]
+    #[arg(long, value_name = "DIR", requires = "made", conflicts_with = "partition")]
     storage: Option<PathBuf>,
     /// Memory that each of its servers uses as cache, such as 1G [default: 256M]
-    #[arg(long, value_name = "SIZE", requires = "servers", conflicts_with = "partition", value_parser = size)]
+    #[arg(long, value_name = "SIZE", requires = "made", conflicts_with = "partition", value_parser = size)]
     cache: Option<u64>,
     /// Stripe size of its files
-    #[arg(long, value_name = "SIZE", requires = "servers", conflicts_with = "partition", value_parser = size)]
+    #[arg(long, value_name = "SIZE", requires = "made", conflicts_with = "partition", value_parser = size)]
     stripe_size: Option<u64>,
     /// Paths below this directory, which need not exist, are on the partition [default: a fresh name]
     #[arg(long, value_name = "DIR", requires = "where")]
@@ -63,10 +73,10 @@ pub struct Options {
     #[arg(long, requires = "outputs", conflicts_with = "out_on_success", hide = true)]
     out_always: bool,
     /// Keep a partition made for this run with all its files, and say how to get at them
-    #[arg(long, requires = "servers", conflicts_with = "partition")]
+    #[arg(long, requires = "made", conflicts_with = "partition")]
     keep: bool,
     /// Remove it in any case, without a word: its files are of no use after the run
-    #[arg(long, requires = "servers", conflicts_with_all = ["partition", "keep"])]
+    #[arg(long, requires = "made", conflicts_with_all = ["partition", "keep"])]
     no_keep: bool,
     /// The time between a SIGTERM and the kill, as the batch system has it
     #[arg(long, value_name = "SECONDS", requires = "where", default_value_t = 30)]
@@ -75,6 +85,25 @@ pub struct Options {
     /// By which plan its new files are placed.
     #[command(flatten)]
     pub placing: placing::Options,
+}
+
+/// Nodes that the user names.
+#[derive(Clone, Debug)]
+struct NodeList(Vec<String>);
+
+fn nodes(text: &str) -> Result<NodeList, String> {
+    node_names(text).map(NodeList).ok_or_else(|| "no list of nodes such as n0,n1 or n[0-3]".to_owned())
+}
+
+/// The first word that names a file on a partition without the partition's name.
+fn nameless_file(words: &[OsString]) -> Option<&OsString> {
+    words.iter().find(|word| {
+        let text = word.to_string_lossy();
+        text.match_indices("pario:/").any(|(at, _)| {
+            let before = text[..at].chars().next_back();
+            !before.is_some_and(|before| before.is_alphanumeric() || matches!(before, '_' | '-' | '.'))
+        })
+    })
 }
 
 /// A run's partition: decided, but nothing done yet.
@@ -100,6 +129,8 @@ pub struct Job {
     pub keep: Keep,
     /// The time between a SIGTERM and the kill.
     pub grace: Duration,
+    /// The argument of the program because of which it is made, if no option asks for it.
+    pub because_of: Option<String>,
 }
 
 /// Where a run's partition comes from.
@@ -134,23 +165,19 @@ pub struct Results {
 }
 
 impl Options {
-    /// The run's partition, if it uses one. `fresh` is a word that nobody else has.
-    pub fn job(&self, env: &Environment, fresh: &str) -> Result<Option<Job>, Error> {
-        let place = match (&self.partition, self.servers) {
-            (Some(_), _) => Place::Standing,
-            (None, Some(servers)) => {
-                let storage = self.storage.as_deref().unwrap_or(&env.temporary);
-                let (cache, stripe_size) = (self.cache, self.stripe_size);
-                let request = OnDemandRequest { storage, servers, cache, stripe_size };
-                Place::OnDemand(Box::new(OnDemandPartition::new(&request, fresh)?))
+    /// The run's partition, if it uses one. `words` are the program's arguments, and `fresh` is a word that nobody else has.
+    pub fn job(&self, words: &[OsString], env: &Environment, fresh: &str) -> Result<Option<Job>, Error> {
+        let is_named = self.partition.is_some() || self.servers.is_some() || self.servers_per_node.is_some();
+        let nameless = if is_named || env.partition.is_some() { None } else { nameless_file(words) };
+        let (name, place) = match &self.partition {
+            Some(name) => (name.clone(), Place::Standing),
+            None if is_named || nameless.is_some() => {
+                let made = self.on_demand(env, fresh)?;
+                (made.name().to_owned(), Place::OnDemand(Box::new(made)))
             }
-            (None, None) => return Ok(None),
+            None => return Ok(None),
         };
-        let name = match (&self.partition, &place) {
-            (Some(name), _) => name.clone(),
-            (None, Place::OnDemand(made)) => made.name().to_owned(),
-            (None, Place::Standing) => return Ok(None),
-        };
+        let because_of = nameless.map(|word| word.to_string_lossy().into_owned());
         let home = plain_path(env.home.as_deref().ok_or(crate::partition::Error::NoHome)?)?;
         for path in &self.inputs {
             path.metadata().map_err(Error::needed("read", path))?;
@@ -170,7 +197,49 @@ impl Options {
             (false, false) => Keep::Results,
         };
         let grace = Duration::from_secs(self.grace);
-        Ok(Some(Job { name, home, mount, is_mounted, place, inputs, placing, results, keep, grace }))
+        Ok(Some(Job {
+            name,
+            home,
+            mount,
+            is_mounted,
+            place,
+            inputs,
+            placing,
+            results,
+            keep,
+            grace,
+            because_of,
+        }))
+    }
+
+    /// The partition that is made for this run. By default it has one server on each node.
+    fn on_demand(&self, env: &Environment, fresh: &str) -> Result<OnDemandPartition, Error> {
+        let nodes = self.nodes(env)?;
+        let storage = self.storage.as_deref().or(env.storage.as_deref()).unwrap_or(&env.temporary);
+        let servers = match (self.servers, self.servers_per_node) {
+            (Some(servers), _) => Some(servers),
+            (None, each) => {
+                let count = u16::try_from(nodes.len().max(1)).ok().and_then(NonZeroU16::new);
+                count.and_then(|count| count.checked_mul(each.unwrap_or(NonZeroU16::MIN)))
+            }
+        };
+        let servers = servers.ok_or(Error::TooManyServers)?;
+        let (cache, stripe_size) = (self.cache, self.stripe_size);
+        let request = OnDemandRequest { storage, nodes: &nodes, servers, cache, stripe_size };
+        Ok(OnDemandPartition::new(&request, fresh)?)
+    }
+
+    /// The nodes of its servers; none if that is this host alone.
+    fn nodes(&self, env: &Environment) -> Result<Vec<String>, Error> {
+        let nodes = match (&self.hosts, &env.slurm_nodes) {
+            (Some(NodeList(nodes)), _) => return Ok(nodes.clone()),
+            (None, Some(list)) => node_names(list).ok_or_else(|| Error::SlurmNodes(list.clone()))?,
+            (None, None) => return Ok(Vec::new()),
+        };
+        match &nodes[..] {
+            [only] if host::is_here(only) => Ok(Vec::new()),
+            _ => Ok(nodes),
+        }
     }
 }
 
@@ -189,6 +258,17 @@ impl Job {
         Environment { home: Some(self.home.clone()), partition: Some(self.name.clone()), ..env.clone() }
     }
 
+    /// The line about a partition that no option asks for.
+    pub fn announcement(&self) -> Option<String> {
+        let (Some(word), Place::OnDemand(made)) = (&self.because_of, &self.place) else { return None };
+        let servers = servers_text(made.description.structure());
+        Some(format!(
+            "partition {} is made for this run, because {word} names none: {servers}; --servers, --servers-per-node or \
+             --partition choose another",
+            self.name
+        ))
+    }
+
     /// The steps before the program starts, for the user.
     pub fn before(&self) -> Vec<String> {
         let name = &self.name;
@@ -197,12 +277,10 @@ impl Job {
             Place::OnDemand(made) => {
                 let description = &made.description;
                 let structure = description.structure();
-                let count = structure.servers.len();
                 format!(
-                    "partition {name}, made for this run in {}: {count} server{} on this host, cache {} each, \
-                     stripes of {}",
+                    "partition {name}, made for this run in {}: {}, cache {} each, stripes of {}",
                     self.directories(),
-                    if count == 1 { "" } else { "s" },
+                    servers_text(structure),
                     format_size(description.settings().cache),
                     format_size(structure.stripe_size),
                 )
@@ -249,6 +327,18 @@ impl Job {
     }
 }
 
+/// How many servers, and where.
+fn servers_text(structure: &Structure) -> String {
+    let servers = count(structure.servers.len() as u64, "server");
+    let nodes: BTreeSet<&str> =
+        structure.servers.iter().filter_map(|resource| resource.node.as_deref()).collect();
+    match nodes.len() {
+        0 => format!("{servers} on this host"),
+        1..=MOST_NAMED => format!("{servers} on {}", nodes.into_iter().collect::<Vec<_>>().join(", ")),
+        many => format!("{servers} on {many} nodes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,7 +368,7 @@ mod tests {
     }
 
     fn job(words: &str) -> Job {
-        parse(words).expect("options").job(&env(), "f00").expect("a job").expect("a partition")
+        parse(words).expect("options").job(&[], &env(), "f00").expect("a job").expect("a partition")
     }
 
     #[test]
@@ -305,13 +395,17 @@ mod tests {
             "--keep app",
             "--servers 2 --keep --no-keep app",
             "--grace 5 app",
+            "--servers 1 --servers-per-node 1 app",
+            "--hosts n0 app",
+            "--partition p --hosts n0 app",
+            "--servers 2 --hosts n[ app",
             "--servers 2 --out ../a --to b app",
             // The program has to be separated from the paths that are copied.
             "--servers 2 --in a app",
         ] {
             assert!(parse(words).is_err(), "{words}");
         }
-        assert!(parse("app").expect("fine").job(&env(), "f00").expect("fine").is_none());
+        assert!(parse("app").expect("fine").job(&[], &env(), "f00").expect("fine").is_none());
         assert!(parse("--servers 1 --out a b --to c --in d e -- app").is_ok());
     }
 
@@ -323,7 +417,7 @@ mod tests {
         assert_eq!((home, partition, mount), ("/h".into(), "scratch".into(), "/m/y".into()));
         assert!(job.is_mounted && !self::job("--partition scratch --no-mount app").is_mounted);
         let homeless = Environment::default();
-        assert!(parse("--partition p app").expect("fine").job(&homeless, "f00").is_err());
+        assert!(parse("--partition p app").expect("fine").job(&[], &homeless, "f00").is_err());
     }
 
     #[test]
@@ -340,15 +434,65 @@ mod tests {
         assert!(job.mount.ends_with("pario-f00"));
     }
 
+    /// The servers of the partition that these options and variables lead to.
+    fn servers(words: &str, slurm: Option<&str>) -> String {
+        let env = Environment { slurm_nodes: slurm.map(Into::into), storage: Some("/fast".into()), ..env() };
+        let job = parse(words).expect("options").job(&[], &env, "f00").expect("a job").expect("a partition");
+        let Place::OnDemand(made) = &job.place else { panic!() };
+        let all: Vec<_> = made.description.structure().servers.iter().map(ToString::to_string).collect();
+        all.join(" ").replace("/pario-run-f00", "")
+    }
+
+    #[test]
+    fn servers_are_spread_over_the_nodes_of_the_job_or_of_the_user() {
+        let both = "--servers 3 --hosts n[0-1] --storage /s app";
+        assert_eq!(servers(both, None), "n0:/s.0 n1:/s.1 n0:/s.2");
+        assert_eq!(servers(both, Some("x[1-9]")), "n0:/s.0 n1:/s.1 n0:/s.2");
+        assert_eq!(
+            servers("--servers-per-node 2 app", Some("n[8-9]")),
+            "n8:/fast.0 n9:/fast.1 n8:/fast.2 n9:/fast.3"
+        );
+        assert_eq!(servers("--servers-per-node 1 --hosts ::1 app", None), "::1:/fast.0");
+        // A job on this host alone needs no network.
+        let here = host::name();
+        assert_eq!(servers("--servers-per-node 2 --storage / app", Some(&here)), ".0 .1");
+        assert_eq!(servers("--servers-per-node 2 --storage / app", None), ".0 .1");
+        let text = job("--servers-per-node 1 --hosts n[0-3] app").before().join(" ");
+        assert!(text.contains("4 servers on 4 nodes"), "{text}");
+        let env = Environment { slurm_nodes: Some("n[".into()), ..env() };
+        let error = parse("--servers 1 app").expect("options").job(&[], &env, "f00").expect_err("no nodes");
+        assert!(error.to_string().contains("SLURM_JOB_NODELIST") && error.exit_code() == 125, "{error}");
+    }
+
+    #[test]
+    fn a_file_without_a_partition_gets_one() {
+        let job = |word: &str, words: &str, env: &Environment| {
+            let words = parse(words).expect("options").job(&[word.into()], env, "f00");
+            words.expect("fine").map(|job| job.announcement().unwrap_or_default())
+        };
+        for word in ["pario:/out", "--output=pario:/out", "'pario:/a b'", "a,pario:/b"] {
+            let said = job(word, "app", &env()).expect(word);
+            assert!(said.contains(&format!("because {word} names none: 1 server on this host;")), "{said}");
+        }
+        for word in ["pario:p/out", "out", "mypario:/out", "pario:"] {
+            assert!(job(word, "app", &env()).is_none(), "{word}");
+        }
+        assert_eq!(job("pario:/out", "--servers 2 app", &env()).as_deref(), Some(""));
+        let named = Environment { partition: Some("p".into()), ..env() };
+        assert!(job("pario:/out", "app", &named).is_none());
+        let slurm = Environment { slurm_nodes: Some("n[1-4]".into()), ..env() };
+        assert!(job("pario:/out", "app", &slurm).expect("one").contains("4 servers on 4 nodes"));
+    }
+
     #[test]
     fn what_is_not_there_shows_before_anything_is_done() {
         for words in ["--servers 1 --storage /no/such app", "--servers 1 --storage /etc/passwd app"] {
-            let error = parse(words).expect("fine").job(&env(), "f00").expect_err(words);
+            let error = parse(words).expect("fine").job(&[], &env(), "f00").expect_err(words);
             assert!(error.to_string().contains("as storage") && error.exit_code() == 125, "{error}");
         }
-        let error = parse("--partition p --in /no/such -- app").expect("fine").job(&env(), "f00");
+        let error = parse("--partition p --in /no/such -- app").expect("fine").job(&[], &env(), "f00");
         assert!(error.expect_err("no input").to_string().contains("cannot read /no/such"));
-        let error = parse("--servers 1 --stripe-size 1 app").expect("fine").job(&env(), "f00");
+        let error = parse("--servers 1 --stripe-size 1 app").expect("fine").job(&[], &env(), "f00");
         assert_eq!(error.expect_err("too small").exit_code(), 2);
     }
 

@@ -2,7 +2,7 @@
 
 use super::partition::Job;
 use super::{Arguments, Error};
-use crate::env::{Environment, JOB, PLACE, PLAN, STATS};
+use crate::env::{AUTOSTART, Environment, JOB, PLACE, PLAN, PROGRAM, STATS};
 use pario_launch::mpi_program::{
     Executable, MpiCommand, MpiLauncher, ProgramError, ProgramMpi, available_cores, find_library, preload,
     refuse_static,
@@ -45,7 +45,7 @@ pub fn make(arguments: &Arguments, extra: &[Variable], env: &Environment) -> Res
 
     let cores = available_cores();
     let ranks = arguments.ranks.map_or(cores, |n| n.get());
-    let job = arguments.partition.job(env, &fresh()?)?;
+    let job = job(arguments, rest, env)?;
     let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env)?;
     let mut all = launcher.arguments(Some(ranks), &set, &env.for_ranks, &arguments.launcher_args);
     all.push(program.name.clone());
@@ -76,7 +76,7 @@ fn by_launcher(
         return Err(Error::TwoLaunchers(launcher.path, option));
     }
     let library = library(arguments, env)?;
-    let job = arguments.partition.job(env, &fresh()?)?;
+    let job = job(arguments, rest, env)?;
     let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env)?;
     let mut all = launcher.arguments(None, &set, &env.for_ranks, &[]);
     all.extend_from_slice(rest);
@@ -86,6 +86,12 @@ fn by_launcher(
     }];
     notes.extend(job.iter().flat_map(Job::before));
     Ok(Plan { command: MpiCommand::new(launcher, all, false), notes, job })
+}
+
+/// The partition of the run. Without Pario, no argument asks for one.
+fn job(arguments: &Arguments, words: &[OsString], env: &Environment) -> Result<Option<Job>, Error> {
+    let words = if arguments.host_io { &[] } else { words };
+    arguments.partition.job(words, env, &fresh()?)
 }
 
 /// The libpario.so of the run, unless Pario is left out.
@@ -114,6 +120,14 @@ fn for_ranks(
         // By this word servers know the ranks of one program, also where its launcher has no such word; and the ranks' trace
         // files find together.
         set.push((JOB, fresh()?.into()));
+    }
+    if library.is_some() && !has(&set, AUTOSTART) {
+        set.push((AUTOSTART, "1".into()));
+    }
+    if let (Some(_), Ok(program)) = (library, std::env::current_exe())
+        && !has(&set, PROGRAM)
+    {
+        set.push((PROGRAM, program.into()));
     }
     set.extend(job.into_iter().flat_map(Job::variables));
     set.extend(arguments.partition.placing.absolute().map(|plan| (PLAN, plan.into())));

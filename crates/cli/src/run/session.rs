@@ -94,6 +94,7 @@ pub fn run(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<E
     let env = &job.environment(env);
     pario_launch::pools::sweep(&env.launch().run_base());
     let session = Session { plan, job, env, grace: Grace(job.grace) };
+    job.announcement().iter().for_each(|line| say(line));
     session.bring_up()?;
     let (ended, before) = match session.copy_in() {
         Ok(before) => (session.program(verbose), before),
