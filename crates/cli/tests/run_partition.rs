@@ -383,6 +383,47 @@ while test ! -e go; do sleep 0.02; done; exit 9"#;
     }
 }
 
+/// Slurm may send SIGTERM to all processes of a job, also to the servers.
+#[test]
+fn results_are_copied_although_the_servers_got_sigterm_too() {
+    let site = Site::new("servers-too");
+    let script = r#"trap '' TERM; echo part > own; pario cp own pario:/part; echo ready
+while test ! -e go; do sleep 0.02; done"#;
+    let pario = start(&site, &["--servers", "2", "--out", "part", "--to", "results"], script);
+    let pids = site.lines("pids");
+    assert_eq!(pids.len(), 2);
+    for pid in &pids {
+        assert!(Command::new("kill").args(["-TERM", pid]).status().expect("kill runs").success());
+    }
+    signal(&pario, "TERM");
+    for pid in &pids {
+        await_that("the servers end", || !is_alive(pid));
+    }
+    std::fs::write(site.bench.path("go"), "").expect("written");
+    let output = pario.wait_with_output().expect("pario ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(site.lines("results/part"), ["part"], "{}", text(&output.stderr));
+    site.assert_nothing_left(2);
+}
+
+/// A run that is killed leaves its partition, which all commands know.
+#[test]
+fn the_partition_of_a_killed_run_is_in_the_registry() {
+    let site = Site::new("killed");
+    let script = "echo part > own; pario cp own pario:/part; echo $$ > shell; echo ready; exec sleep 600";
+    let mut pario = start(&site, &["--servers", "1", "--no-mount"], script);
+    pario.kill().expect("killed");
+    pario.wait().expect("it has ended");
+    let name = site.lines("variables")[1].clone();
+    let listed = site.good(&["list"]);
+    assert!(listed.contains(&format!("{name}  up")), "{listed}");
+    assert_eq!(site.good(&["cat", &format!("{name}:/part")]), "part\n");
+    site.good(&["down", "--erase", &name]);
+    site.assert_nothing_left(1);
+    let shell = &site.lines("shell")[0];
+    assert!(Command::new("kill").arg(shell).status().expect("kill runs").success());
+}
+
 /// The program does not end, and the copy is not complete in time: both are ended, and it is said what is not copied.
 #[test]
 fn after_sigterm_a_run_ends_in_time() {

@@ -231,3 +231,108 @@ fn a_slurm_job_has_servers_on_its_nodes() {
         }
     }
 }
+
+/// The commands that a line says, in the order of their quotes.
+fn commands(output: &str) -> Vec<String> {
+    let line = output.lines().find(|line| line.contains("kept, because")).unwrap_or_default();
+    line.split('\'').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Runs a command exactly as `pario run` said it, on the head if there are hosts.
+#[track_caller]
+fn shell(dir: &Scratch, command: &str, hosts: Option<&Hosts>) {
+    let mut words = hosts.map_or_else(Vec::new, |hosts| hosts.prefix(0));
+    // Another host begins at its root directory.
+    words.extend(["sh".into(), "-c".into(), format!("cd {} && {command}", dir.path().display())]);
+    let mut shell = Command::new(&words[0]);
+    shell.args(&words[1..]).env_remove("PARIO_HOME").env_remove("SLURM_JOB_ID");
+    shell.envs(hosts.map(|hosts| ("PARIO_SSH", hosts.ssh())));
+    let output = shell.output().expect("a shell");
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The size of each file that `first_use` writes.
+const FILE: u64 = 50_000 * 4;
+
+/// A program that aborts has its files kept, on this host and on several; the commands that the run says work as they are.
+#[test]
+fn the_results_of_a_program_that_aborts_are_kept() {
+    let hosts = Hosts::new(2).map(Arc::new);
+    for host in BOTH {
+        for hosts in [None, hosts.as_ref()] {
+            let dir = scratch();
+            fs::create_dir(dir.join("tmp")).expect("a scratch directory takes directories");
+            let spread =
+                ["--no-mount", "--servers-per-node", "1", "--hosts", "host1,host2", "--storage", "/dev/shm"];
+            let mut by =
+                front(&dir, if hosts.is_some() { &spread } else { &["--no-mount", "--servers", "2"] });
+            let mut run = first_use(host, 2).arg("pario:/out").arg("fails").dir(dir.path());
+            if let Some(hosts) = hosts {
+                by.env.push(("PARIO_SSH", hosts.ssh().to_owned()));
+                run = run.hosts(hosts);
+            }
+            run.by = Some(by);
+            let output = run.run();
+            assert!(!output.success(), "{output}");
+            assert!(
+                output.stderr.contains("3 files of 781.2 KiB (/out.0, /out.1, /out.all) on partition"),
+                "{output}"
+            );
+            let [copy, erase] = &commands(&output.stderr)[..] else { panic!("{output}") };
+            let target = copy.rsplit(' ').next().expect("a word").to_owned();
+            shell(&dir, copy, hosts.map(|hosts| &**hosts));
+            for (name, size) in [("out.0", FILE), ("out.1", FILE), ("out.all", 2 * FILE)] {
+                assert_eq!(fs::metadata(dir.join(&target).join(name)).expect("a copy").len(), size, "{name}");
+            }
+            shell(&dir, erase, hosts.map(|hosts| &**hosts));
+            let left = hosts.map_or_else(Vec::new, |hosts| hosts.remains());
+            assert_eq!(left, Vec::<String>::new(), "left on the hosts: {output}");
+            assert_eq!(fs::read_dir(dir.join("tmp")).expect("there").count(), 0, "{output}");
+            assert_no_partition(&dir);
+        }
+    }
+}
+
+/// SIGTERM and SIGINT to `pario run` while a real program waits: it ends, and the results are copied.
+#[test]
+fn the_results_of_an_interrupted_program_are_copied() {
+    for host in BOTH {
+        for signal in ["INT", "TERM"] {
+            let dir = scratch();
+            fs::create_dir(dir.join("tmp")).expect("a scratch directory takes directories");
+            // The launcher is behind a script that sends the signal when the program waits.
+            let script = "env --default-signal=INT \"$@\" > out.txt & run=$!\n\
+                until grep -q written out.txt; do sleep 0.02; done\nkill -$SIGNAL $run; wait $run";
+            let program = first_use(host, 2).program;
+            let mut command = Command::new("sh");
+            command.args(["-c", script, "sh"]).arg(pario()).args(["run", "--no-mount", "--servers", "1"]);
+            command.args([
+                "--out",
+                "out.*",
+                "--to",
+                "results",
+                "--mpi",
+                host.name(),
+                "-n",
+                "2",
+                "--launcher",
+            ]);
+            command.arg(host.mpiexec()).arg("--").arg(program).args(["pario:/out", "waits"]);
+            command.envs(front(&dir, &[]).env);
+            command.env("SIGNAL", signal).current_dir(dir.path());
+            let output = pario_conformance::execute(command, std::time::Duration::from_secs(100));
+            assert!(
+                output.stderr.contains("pario: interrupted; waiting for the program to end; then"),
+                "{output}"
+            );
+            assert!(!output.stderr.contains("kept, because"), "{output}");
+            for (name, size) in [("out.0", FILE), ("out.1", FILE), ("out.all", 2 * FILE)] {
+                let copy = dir.join("results").join(name);
+                assert_eq!(fs::metadata(copy).map(|found| found.len()).ok(), Some(size), "{name}: {output}");
+            }
+            assert_eq!(output.left, 0, "processes are left: {output}");
+            assert_eq!(fs::read_dir(dir.join("tmp")).expect("there").count(), 0, "{output}");
+            assert_no_partition(&dir);
+        }
+    }
+}

@@ -208,6 +208,7 @@ impl Session<'_> {
     /// Copies results, and erases or keeps the partition. Returns how the run ends, if not as the program did.
     fn settle(&self, status: ExitStatus, before: &FileList) -> Result<Option<End>, Error> {
         let job = self.job;
+        self.restart_servers();
         let copied = self.copy_out(status);
         if let Place::Standing = job.place {
             return self.report_incomplete(status, copied);
@@ -269,6 +270,16 @@ impl Session<'_> {
         }
         say(&error.to_string());
         Ok(None)
+    }
+
+    /// A batch system that ends a job may send SIGTERM to the servers as well. They have stored everything and ended, and are started again for
+    /// the results.
+    fn restart_servers(&self) {
+        if signal::since_termination().is_some()
+            && let Err(error) = up::known(&self.job.name, self.grace.patience(), self.env)
+        {
+            say(&error.to_string());
+        }
     }
 
     /// Copies the results; why not all of them are copied, if so.

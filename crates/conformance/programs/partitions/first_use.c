@@ -2,11 +2,14 @@
    one file together. Prints "passed", or why not.
 
    first_use PREFIX            the files are PREFIX.RANK and PREFIX.all
-   first_use PREFIX refused    the first open fails */
+   first_use PREFIX refused    the first open fails
+   first_use PREFIX fails      rank 1 aborts the program with code 7 afterwards
+   first_use PREFIX waits      it says "written" and waits for a signal */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT 50000
 
@@ -44,7 +47,7 @@ int main(int argc, char **argv) {
     char name[4096];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc > 2) {
+    if (argc > 2 && strcmp(argv[2], "refused") == 0) {
         MPI_File file;
         int code = MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
         if (rank == 0)
@@ -57,6 +60,15 @@ int main(int argc, char **argv) {
     use(MPI_COMM_SELF, name, rank, 0);
     snprintf(name, sizeof name, "%s.all", argv[1]);
     use(MPI_COMM_WORLD, name, rank, rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (argc > 2 && strcmp(argv[2], "fails") == 0 && rank == 1)
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    if (argc > 2 && rank == 0) {
+        puts("written");
+        fflush(stdout);
+    }
+    while (argc > 2)
+        sleep(1);
     if (rank == 0)
         puts("passed");
     MPI_Finalize();
