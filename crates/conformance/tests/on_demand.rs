@@ -142,7 +142,7 @@ fn a_partition_that_cannot_start_is_one_clear_line() {
 
 /// `pario run` with these options, on a registry and a storage of its own.
 fn front(dir: &Scratch, options: &[&str]) -> Front {
-    let words = ["run"].iter().chain(options).map(OsString::from).collect();
+    let words = ["run", "--no-mount"].iter().chain(options).map(OsString::from).collect();
     let env = vec![("PARIO_LIB", libpario()), ("PARIO_HOME", dir.join("home")), ("TMPDIR", dir.join("tmp"))];
     Front { words, env }
 }
@@ -182,7 +182,7 @@ fn a_file_name_without_a_partition_gets_a_temporary_one() {
 fn a_run_has_servers_on_every_host() {
     let Some(hosts) = Hosts::new(2).map(Arc::new) else { return };
     for host in BOTH {
-        for options in [&["--no-mount", "--servers-per-node", "1"][..], &["--no-mount", "--servers", "3"]] {
+        for options in [&["--servers-per-node", "1"][..], &["--servers", "3"]] {
             let dir = scratch();
             let options =
                 [options, &["--hosts", "host[1-2]", "--storage", "/dev/shm", "--cache", "1M"]].concat();
@@ -204,7 +204,7 @@ fn a_run_has_servers_on_every_host() {
 fn a_slurm_job_has_servers_on_its_nodes() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
     for host in BOTH {
-        for options in [&[][..], &["--no-mount", "--servers-per-node", "1"]] {
+        for options in [&[][..], &["--servers-per-node", "1"]] {
             let dir = scratch();
             let mut by = front(&dir, options);
             let slurm = [("SLURM_JOB_ID", "7".into()), ("SLURM_JOB_NODELIST", "host[1-3]".into())];
@@ -262,10 +262,8 @@ fn the_results_of_a_program_that_aborts_are_kept() {
         for hosts in [None, hosts.as_ref()] {
             let dir = scratch();
             fs::create_dir(dir.join("tmp")).expect("a scratch directory takes directories");
-            let spread =
-                ["--no-mount", "--servers-per-node", "1", "--hosts", "host1,host2", "--storage", "/dev/shm"];
-            let mut by =
-                front(&dir, if hosts.is_some() { &spread } else { &["--no-mount", "--servers", "2"] });
+            let spread = ["--servers-per-node", "1", "--hosts", "host1,host2", "--storage", "/dev/shm"];
+            let mut by = front(&dir, if hosts.is_some() { &spread } else { &["--servers", "2"] });
             let mut run = first_use(host, 2).arg("pario:/out").arg("fails").dir(dir.path());
             if let Some(hosts) = hosts {
                 by.env.push(("PARIO_SSH", hosts.ssh().to_owned()));

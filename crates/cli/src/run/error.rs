@@ -37,6 +37,9 @@ pub enum Error {
     /// There is no partition on demand.
     #[error(transparent)]
     OnDemand(#[from] OnDemandError),
+    /// An option for a partition, and there is none.
+    #[error("{0} needs a partition: add --servers N or --partition NAME, or name a file pario:/path")]
+    NoPartition(&'static str),
     /// More servers than a partition can have.
     #[error("a partition has at most 65535 servers; choose fewer with --servers")]
     TooManyServers,
@@ -110,7 +113,8 @@ impl Error {
             | Error::Results { .. }
             | Error::StandingResults { .. }
             | Error::Down { .. } => 125,
-            Error::TooManyServers
+            Error::NoPartition(_)
+            | Error::TooManyServers
             | Error::OnDemand(OnDemandError::Description(_))
             | Error::TwoLaunchers(..)
             | Error::Plan(_) => 2,

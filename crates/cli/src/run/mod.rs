@@ -129,7 +129,8 @@ keeps its data in the directory of --storage on its node, which need not be
 shared; the registry (PARIO_HOME) has to be. Ranks on other hosts reach only
 servers of --hosts or of a Slurm job on several nodes. If no option names a
 partition and an argument is a file pario:/path, one is made for the run with
-one server on each node, and one line says so.
+one server on each node, and one line says so. The storage of a node may be
+removed with the job: results that have to stay belong to --out.
 
 PARIO_AUTOSTART=1 is set for the ranks: a partition pario:NAME/path that is down
 is started by the first program that uses it, and stays up. Set it to 0 to get

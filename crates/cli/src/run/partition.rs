@@ -19,6 +19,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The seconds between a SIGTERM and the kill, as Slurm has it by default.
+const GRACE: u64 = 30;
+
 /// So many directories of servers are named.
 const MOST_NAMED: usize = 3;
 
@@ -27,7 +30,6 @@ const MOST_NAMED: usize = 3;
 #[group(skip)]
 #[command(next_help_heading = "Options for a run on a partition")]
 #[command(group = ArgGroup::new("where").args(["partition", "servers", "servers_per_node"]).conflicts_with("host_io"))]
-#[command(group = ArgGroup::new("made").args(["servers", "servers_per_node"]))]
 pub struct Options {
     /// Use this partition, and bring it up if it is down
     #[arg(long, value_name = "NAME")]
@@ -39,28 +41,28 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     servers_per_node: Option<NonZeroU16>,
     /// The nodes of its servers, such as n0,n1 or n[0-3] [default: those of the Slurm job, else this host]
-    #[arg(long, value_name = "NODES", requires = "made", conflicts_with = "partition", value_parser = nodes)]
+    #[arg(long, value_name = "NODES", conflicts_with = "partition", value_parser = nodes)]
     hosts: Option<NodeList>,
     /// Where its servers keep their data on each node [default: PARIO_STORAGE, else TMPDIR, else /tmp]
-    #[arg(long, value_name = "DIR", requires = "made", conflicts_with = "partition")]
+    #[arg(long, value_name = "DIR", conflicts_with = "partition")]
     storage: Option<PathBuf>,
     /// Memory that each of its servers uses as cache, such as 1G [default: 256M]
-    #[arg(long, value_name = "SIZE", requires = "made", conflicts_with = "partition", value_parser = size)]
+    #[arg(long, value_name = "SIZE", conflicts_with = "partition", value_parser = size)]
     cache: Option<u64>,
     /// Stripe size of its files
-    #[arg(long, value_name = "SIZE", requires = "made", conflicts_with = "partition", value_parser = size)]
+    #[arg(long, value_name = "SIZE", conflicts_with = "partition", value_parser = size)]
     stripe_size: Option<u64>,
     /// Paths below this directory, which need not exist, are on the partition [default: a fresh name]
-    #[arg(long, value_name = "DIR", requires = "where")]
+    #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
     /// Do not mount the partition there: only MPI-IO sees it
-    #[arg(long, requires = "where")]
+    #[arg(long)]
     no_mount: bool,
     /// Files and directories to copy into the partition's root before the run
-    #[arg(long = "in", value_name = "PATH", num_args = 1.., requires = "where")]
+    #[arg(long = "in", value_name = "PATH", num_args = 1..)]
     inputs: Vec<PathBuf>,
     /// What to copy out of the partition after the run, however that ends: paths there, also with *, ?, [a-z] and **
-    #[arg(long = "out", value_name = "PATTERN", num_args = 1.., requires = "where", requires = "to")]
+    #[arg(long = "out", value_name = "PATTERN", num_args = 1.., requires = "to")]
     #[arg(value_parser = GlobPattern::parse)]
     outputs: Vec<GlobPattern>,
     /// Where to copy it to
@@ -73,15 +75,14 @@ pub struct Options {
     #[arg(long, requires = "outputs", conflicts_with = "out_on_success", hide = true)]
     out_always: bool,
     /// Keep a partition made for this run with all its files, and say how to get at them
-    #[arg(long, requires = "made", conflicts_with = "partition")]
+    #[arg(long, conflicts_with = "partition")]
     keep: bool,
     /// Remove it in any case, without a word: its files are of no use after the run
-    #[arg(long, requires = "made", conflicts_with_all = ["partition", "keep"])]
+    #[arg(long, conflicts_with_all = ["partition", "keep"])]
     no_keep: bool,
-    /// The time between a SIGTERM and the kill, as the batch system has it
-    #[arg(long, value_name = "SECONDS", requires = "where", default_value_t = 30)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=86400))]
-    grace: u64,
+    /// The time between a SIGTERM and the kill, as the batch system has it [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    grace: Option<u64>,
     /// By which plan its new files are placed.
     #[command(flatten)]
     pub placing: placing::Options,
@@ -175,7 +176,7 @@ impl Options {
                 let made = self.on_demand(env, fresh)?;
                 (made.name().to_owned(), Place::OnDemand(Box::new(made)))
             }
-            None => return Ok(None),
+            None => return self.about_partition().map_or(Ok(None), |option| Err(Error::NoPartition(option))),
         };
         let because_of = nameless.map(|word| word.to_string_lossy().into_owned());
         let home = plain_path(env.home.as_deref().ok_or(crate::partition::Error::NoHome)?)?;
@@ -196,7 +197,7 @@ impl Options {
             (false, true) => Keep::Never,
             (false, false) => Keep::Results,
         };
-        let grace = Duration::from_secs(self.grace);
+        let grace = Duration::from_secs(self.grace.unwrap_or(GRACE));
         Ok(Some(Job {
             name,
             home,
@@ -210,6 +211,24 @@ impl Options {
             grace,
             because_of,
         }))
+    }
+
+    /// An option that speaks of a partition, if there is one.
+    fn about_partition(&self) -> Option<&'static str> {
+        let given = [
+            ("--hosts", self.hosts.is_some()),
+            ("--storage", self.storage.is_some()),
+            ("--cache", self.cache.is_some()),
+            ("--stripe-size", self.stripe_size.is_some()),
+            ("--mount", self.mount.is_some()),
+            ("--no-mount", self.no_mount),
+            ("--in", !self.inputs.is_empty()),
+            ("--out", !self.outputs.is_empty()),
+            ("--keep", self.keep),
+            ("--no-keep", self.no_keep),
+            ("--grace", self.grace.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
     /// The partition that is made for this run. By default it has one server on each node.
@@ -403,7 +422,14 @@ mod tests {
             // The program has to be separated from the paths that are copied.
             "--servers 2 --in a app",
         ] {
-            assert!(parse(words).is_err(), "{words}");
+            let refused = parse(words).map(|options| options.job(&[], &env(), "f00").map(|_| ()));
+            assert!(!matches!(refused, Ok(Ok(()))), "{words}");
+            // With a file that needs a partition most of them make sense.
+            if let Ok(Err(error)) = refused {
+                assert!(matches!(error, Error::NoPartition(_)) && error.exit_code() == 2, "{words}: {error}");
+                let job = parse(words).expect("options").job(&["pario:/x".into()], &env(), "f00");
+                assert!(job.is_ok_and(|job| job.is_some()) || words.contains("--in a"), "{words}");
+            }
         }
         assert!(parse("app").expect("fine").job(&[], &env(), "f00").expect("fine").is_none());
         assert!(parse("--servers 1 --out a b --to c --in d e -- app").is_ok());
