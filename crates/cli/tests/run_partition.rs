@@ -444,7 +444,7 @@ echo ready; while :; do sleep 0.05; done"#;
     let said = text(&output.stderr);
     assert_eq!(output.status.signal(), Some(9), "the launcher was killed: {said}");
     let kept = said.lines().find(|line| line.contains("kept, because")).unwrap_or_else(|| panic!("{said}"));
-    assert!(kept.contains("there was not enough time after SIGTERM") && kept.contains("/large"), "{said}");
+    assert!(kept.contains("there was not enough time after SIGTERM") && kept.contains("(/large"), "{said}");
     let [copy, erase] = &commands(kept)[..] else { panic!("{kept}") };
     site.shell(copy);
     assert_eq!(std::fs::metadata(site.bench.path("results/large")).expect("there").len(), 9 << 20);

@@ -295,3 +295,47 @@ fn wait_until(mut is_so: impl FnMut() -> Result<bool, String>) -> Result<bool, S
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pario_registry::Description;
+
+    #[test]
+    fn only_the_directory_of_the_server_is_erased() {
+        let top = std::env::temp_dir().join(format!("pario-erase-{}", std::process::id()));
+        let whose = ServerInstance { run_base: None, partition: PartitionId(7), server: ServerId(1) };
+        let make = |name: &str, of: Option<(u128, u16)>| {
+            let directory = top.join(name);
+            std::fs::create_dir_all(directory.join("inner")).expect("made");
+            if let Some((id, server)) = of {
+                let description = Description::parse("servers = ['/a', '/b']", Some("p")).expect("sound");
+                let manifest = Manifest { id: PartitionId(id), server: ServerId(server), description };
+                manifest.write(&directory).expect("written");
+            }
+            directory
+        };
+        for (name, of) in [
+            ("home", None),
+            ("other-partition", Some((8, 1))),
+            ("other-server", Some((7, 0))),
+            ("pario-run-other", Some((8, 1))),
+        ] {
+            let directory = make(name, of);
+            let error = whose.erase(&directory).expect_err(name);
+            assert!(error.contains("is not removed: it is not the directory of this server"), "{error}");
+            assert!(directory.join("inner").exists(), "{name}");
+        }
+        // It is in use while a server holds its lock.
+        let own = make("own", Some((7, 1)));
+        let held = File::open(&own).expect("there");
+        assert!(fs::try_lock_file(&held).expect("it can be locked"));
+        assert!(whose.erase(&own).expect_err("in use").contains("a server uses it"));
+        drop(held);
+        for directory in [own, make("pario-run-1.1", None), top.join("missing")] {
+            whose.erase(&directory).expect("removed");
+            assert!(!directory.exists());
+        }
+        std::fs::remove_dir_all(top).expect("removed");
+    }
+}

@@ -7,7 +7,7 @@
 
 use crate::env::Environment;
 use crate::files;
-use pario_copy::{ListOptions, PartitionPath, list_directories};
+use pario_copy::PartitionPath;
 use pario_reports::text::count;
 use pario_types::{FileId, round_size};
 use std::collections::BTreeMap;
@@ -33,25 +33,29 @@ struct ListedState {
 }
 
 impl FileList {
-    /// All files of a partition.
-    pub fn of(partition: &str, env: &Environment) -> Result<FileList, files::Error> {
+    /// All files of a partition. Fails if that is interrupted.
+    pub fn of(
+        partition: &str,
+        env: &Environment,
+        is_interrupted: fn() -> bool,
+    ) -> Result<FileList, files::Error> {
         let connection = env.metadata_connections().partition(partition)?;
-        let top = PartitionPath { partition: partition.to_owned(), path: "/".to_owned() };
-        let options = ListOptions { all: true, recursive: true };
-        let mut failed = None;
-        let directories = list_directories(&connection, top, options, &mut |error| {
-            failed.get_or_insert(error);
-        });
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
         let mut files = BTreeMap::new();
-        for listing in directories {
-            let Some(directory) = listing.directory else { continue };
-            for file in listing.files.into_iter().filter(|file| file.metadata.is_file()) {
-                let found = &file.metadata;
+        let mut left = vec![PartitionPath { partition: partition.to_owned(), path: "/".to_owned() }];
+        while let Some(directory) = left.pop() {
+            for entry in connection.read_dir(&directory.path) {
+                let entry = entry.map_err(files::Error::in_partition("cannot list", &directory))?;
+                let path = directory.join(entry.name());
+                if is_interrupted() {
+                    return Err(pario_copy::Error::Interrupted(path.to_string()).into());
+                }
+                if entry.is_dir() {
+                    left.push(path);
+                    continue;
+                }
+                let found = entry.metadata().map_err(files::Error::in_partition("cannot look at", &path))?;
                 let state = ListedState { id: found.id(), bytes: found.len(), modified: found.modified() };
-                files.insert(directory.join(&file.name).path, state);
+                files.insert(path.path, state);
             }
         }
         Ok(FileList(files))

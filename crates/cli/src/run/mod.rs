@@ -133,8 +133,8 @@ one server on each node, and one line says so. The storage of a node may be
 removed with the job: results that have to stay belong to --out.
 
 PARIO_AUTOSTART=1 is set for the ranks: a partition pario:NAME/path that is down
-is started by the first program that uses it, and stays up. Set it to 0 to get
-an error instead.
+is started by the first MPI program that opens a file on it, and stays up. Set
+it to 0 to get an error instead.
 
 With Open MPI, more ranks than cores are allowed, and root may run programs.
 

@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The least time in which servers are asked to end.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 
+/// The least time for a list of the files of a partition.
+const LISTING: Duration = Duration::from_secs(1);
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug)]
 pub enum End {
@@ -64,6 +67,12 @@ impl Grace {
     /// Copies end by then.
     fn for_copies(self) -> Duration {
         self.0 * 4 / 5
+    }
+
+    /// What was not copied is known by then. The copy of a chunk that was under way may have taken longer than it should.
+    fn for_listing(self) -> Duration {
+        let passed = signal::since_termination().unwrap_or_default();
+        (self.0 * 9 / 10).max(passed + LISTING)
     }
 
     /// Servers get the rest to end.
@@ -154,9 +163,8 @@ impl Session<'_> {
         }
         match job.place {
             Place::Standing => Ok(FileList::default()),
-            Place::OnDemand(_) => {
-                FileList::of(&job.name, self.env).map_err(|error| Error::Inputs(Some(Box::new(error))))
-            }
+            Place::OnDemand(_) => FileList::of(&job.name, self.env, || false)
+                .map_err(|error| Error::Inputs(Some(Box::new(error)))),
         }
     }
 
@@ -208,6 +216,7 @@ impl Session<'_> {
     /// Copies results, and erases or keeps the partition. Returns how the run ends, if not as the program did.
     fn settle(&self, status: ExitStatus, before: &FileList) -> Result<Option<End>, Error> {
         let job = self.job;
+        signal::set_limit(self.grace.for_copies());
         self.restart_servers();
         let copied = self.copy_out(status);
         if let Place::Standing = job.place {
@@ -217,7 +226,8 @@ impl Session<'_> {
             self.erase()?;
             return self.report_incomplete(status, copied);
         }
-        let left = FileList::of(&job.name, self.env).map(|files| {
+        signal::set_limit(self.grace.for_listing());
+        let left = FileList::of(&job.name, self.env, signal::is_over_limit).map(|files| {
             let files = files.since(before);
             job.results
                 .as_ref()
@@ -233,7 +243,10 @@ impl Session<'_> {
         };
         let ends = if copied.is_err() && status.success() { Some(End::Incomplete) } else { None };
         match (left, cause) {
-            (Err(error), _) => self.keep("files", &format!("they cannot be listed: {error}")).map(|()| ends),
+            (Err(error), cause) => {
+                let cause = cause.map_or(String::new(), |cause| format!("{cause}, and "));
+                self.keep("files", &format!("{cause}they cannot be listed: {error}")).map(|()| ends)
+            }
             (Ok(left), cause) if job.keep == Keep::Always => {
                 self.keep(&left.to_string(), &cause.unwrap_or_else(|| "of --keep".to_owned())).map(|()| ends)
             }
@@ -275,7 +288,9 @@ impl Session<'_> {
     /// A batch system that ends a job may send SIGTERM to the servers as well. They have stored everything and ended, and are started again for
     /// the results.
     fn restart_servers(&self) {
-        if signal::since_termination().is_some()
+        let are_needed = self.job.results.is_some() || matches!(self.job.place, Place::OnDemand(_));
+        if are_needed
+            && signal::since_termination().is_some()
             && let Err(error) = up::known(&self.job.name, self.grace.patience(), self.env)
         {
             say(&error.to_string());
@@ -291,7 +306,6 @@ impl Session<'_> {
         signal::set_answer(
             "pario: interrupted; the copy of results ends, and what is not copied stays on the partition",
         );
-        signal::set_limit(self.grace.for_copies());
         let must_end = || is_interrupted() || signal::is_over_limit();
         match files::stage::out_of(&self.job.name, patterns, to, self.env, must_end) {
             Ok(files::stage::StagedOut { is_complete: true, unmatched }) if unmatched.is_empty() => Ok(()),
