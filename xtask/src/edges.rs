@@ -25,6 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("storage-model", &[]),
     ("runtime", &["storage-model"]),
     ("shm", &["runtime"]),
+    ("activity", &["shm"]),
     ("buffer", &["types", "view"]),
     ("file-backend", &["types", "view", "buffer", "domain"]),
     ("posix", &["types", "view", "buffer", "domain", "file-backend"]),
@@ -61,6 +62,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "layout",
             "placement",
             "client",
+            "activity",
         ],
     ),
     ("simulate", &["types", "view", "domain", "layout", "locks", "two-phase"]),
@@ -79,6 +81,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "reports",
         &[
             "types",
+            "activity",
             "benchmarks",
             "check",
             "client",
@@ -100,6 +103,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "cli",
         &[
             "types",
+            "activity",
             "hints",
             "trace",
             "domain",

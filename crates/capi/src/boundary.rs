@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pario_mpi_host::{Host, host};
-use pario_mpiio::{Error, MpiFile, Result, env, handles, is_forked, tracing, warn, watch_forks};
+use pario_mpiio::{Error, FileCall, MpiFile, Result, env, handles, is_forked, tracing, warn, watch_forks};
 use pario_trace::{StatsTo, TracedOp, counters};
 use pario_types::ErrorKind;
 
@@ -105,11 +105,13 @@ fn at_finalize() {
 /// Runs `f` on the open file of a handle; a failure goes to that file's error handler.
 pub(crate) fn on_file(
     host: &'static Host,
-    name: &'static str,
+    call: &FileCall,
     handle: usize,
     f: impl FnOnce(&Arc<MpiFile>) -> Result<()>,
 ) -> c_int {
+    let name = call.name;
     let file = handles::get(handle);
+    let _in_progress = file.as_deref().ok().map(|file| file.begin_call(call));
     let handler = file.as_deref().map_or_else(|_| errhandler::of_null(host), |f| errhandler::of(host, f));
     let traced = env().trace.as_ref().and_then(|_| ControlCall::of(name));
     // Data accesses, which may be frequent, are recorded elsewhere.

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use pario_mpi_host::{Host, TypeHandle};
-use pario_mpiio::{Displacement, Error, Result, ViewRequest, Whence};
+use pario_mpiio::{Displacement, Error, FileCall, Result, ViewRequest, Whence};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, on_file, unserved};
@@ -83,7 +83,7 @@ fn set_view(
     rep: *const c_char,
     hints: usize,
 ) -> c_int {
-    on_file(host, "MPI_File_set_view", fh, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_set_view") }, fh, |file| {
         file.set_view(ViewRequest {
             disp: displacement(host, disp),
             etype: datatype(host, etype),
@@ -102,7 +102,7 @@ fn get_view(
     filetype: *mut c_void,
     rep: *mut c_char,
 ) -> c_int {
-    on_file(host, "MPI_File_get_view", fh, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_get_view") }, fh, |file| {
         if rep.is_null() {
             return Err(Error::Usage(ErrorKind::Arg, "the data representation is a null pointer"));
         }
@@ -121,14 +121,14 @@ fn get_view(
 }
 
 fn get_info(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
-    on_file(host, "MPI_File_get_info", fh, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_get_info") }, fh, |file| {
         let info = host.new_info(&file.info())?;
         put_handle(host, out, info.raw())
     })
 }
 
 fn get_group(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
-    on_file(host, "MPI_File_get_group", fh, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_get_group") }, fh, |file| {
         if out.is_null() {
             return Err(Error::Usage(ErrorKind::Arg, "the group argument is a null pointer"));
         }
@@ -145,61 +145,61 @@ export! {
         (fh: usize, disp: *mut i64, etype: *mut c_void, filetype: *mut c_void, datarep: *mut c_char) -> c_int
         = |host| get_view(host, fh, disp, etype, filetype, datarep), else unserved();
     fn MPI_File_set_info, PMPI_File_set_info, c"PMPI_File_set_info" (fh: usize, hints: usize) -> c_int
-        = |host| on_file(host, "MPI_File_set_info", fh, |file| file.set_info(info(host, hints))),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_set_info") }, fh, |file| file.set_info(info(host, hints))),
         else unserved();
     fn MPI_File_get_info, PMPI_File_get_info, c"PMPI_File_get_info" (fh: usize, out: *mut c_void) -> c_int
         = |host| get_info(host, fh, out), else unserved();
     fn MPI_File_get_group, PMPI_File_get_group, c"PMPI_File_get_group" (fh: usize, out: *mut c_void) -> c_int
         = |host| get_group(host, fh, out), else unserved();
     fn MPI_File_get_amode, PMPI_File_get_amode, c"PMPI_File_get_amode" (fh: usize, amode: *mut c_int) -> c_int
-        = |host| on_file(host, "MPI_File_get_amode", fh, |file| put(amode, file.raw_amode())),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_amode") }, fh, |file| put(amode, file.raw_amode())),
         else unserved();
     fn MPI_File_set_size, PMPI_File_set_size, c"PMPI_File_set_size" (fh: usize, size: i64) -> c_int
-        = |host| on_file(host, "MPI_File_set_size", fh, |file| file.set_size(size)), else unserved();
+        = |host| on_file(host, const { &FileCall::named("MPI_File_set_size") }, fh, |file| file.set_size(size)), else unserved();
     fn MPI_File_preallocate, PMPI_File_preallocate, c"PMPI_File_preallocate" (fh: usize, size: i64) -> c_int
-        = |host| on_file(host, "MPI_File_preallocate", fh, |file| file.preallocate(size)),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_preallocate") }, fh, |file| file.preallocate(size)),
         else unserved();
     fn MPI_File_get_size, PMPI_File_get_size, c"PMPI_File_get_size" (fh: usize, size: *mut i64) -> c_int
-        = |host| on_file(host, "MPI_File_get_size", fh, |file| put(size, file.size()?)), else unserved();
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_size") }, fh, |file| put(size, file.size()?)), else unserved();
     fn MPI_File_seek, PMPI_File_seek, c"PMPI_File_seek" (fh: usize, offset: i64, from: c_int) -> c_int
-        = |host| on_file(host, "MPI_File_seek", fh, |file| file.seek(offset, whence(host, from)?)),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_seek") }, fh, |file| file.seek(offset, whence(host, from)?)),
         else unserved();
     fn MPI_File_seek_shared, PMPI_File_seek_shared, c"PMPI_File_seek_shared"
         (fh: usize, offset: i64, from: c_int) -> c_int
-        = |host| on_file(host, "MPI_File_seek_shared", fh, |file| file.seek_shared(offset, whence(host, from))),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_seek_shared") }, fh, |file| file.seek_shared(offset, whence(host, from))),
         else unserved();
     fn MPI_File_get_position, PMPI_File_get_position, c"PMPI_File_get_position"
         (fh: usize, offset: *mut i64) -> c_int
-        = |host| on_file(host, "MPI_File_get_position", fh, |file| put(offset, file.position()?)),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_position") }, fh, |file| put(offset, file.position()?)),
         else unserved();
     fn MPI_File_get_position_shared, PMPI_File_get_position_shared, c"PMPI_File_get_position_shared"
         (fh: usize, offset: *mut i64) -> c_int
-        = |host| on_file(host, "MPI_File_get_position_shared", fh, |file| put(offset, file.position_shared()?)),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_position_shared") }, fh, |file| put(offset, file.position_shared()?)),
         else unserved();
     fn MPI_File_get_byte_offset, PMPI_File_get_byte_offset, c"PMPI_File_get_byte_offset"
         (fh: usize, offset: i64, disp: *mut i64) -> c_int
-        = |host| on_file(host, "MPI_File_get_byte_offset", fh, |file| put(disp, file.byte_offset(offset)?)),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_byte_offset") }, fh, |file| put(disp, file.byte_offset(offset)?)),
         else unserved();
     fn MPI_File_get_type_extent, PMPI_File_get_type_extent, c"PMPI_File_get_type_extent"
         (fh: usize, ty: usize, extent: *mut isize) -> c_int
-        = |host| on_file(host, "MPI_File_get_type_extent", fh, |file| {
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_type_extent") }, fh, |file| {
             put(extent, file.type_extent(datatype(host, ty)?)? as isize)
         }),
         else unserved();
     fn MPI_File_get_type_extent_c, PMPI_File_get_type_extent_c, c"PMPI_File_get_type_extent_c"
         (fh: usize, ty: usize, extent: *mut i64) -> c_int
-        = |host| on_file(host, "MPI_File_get_type_extent_c", fh, |file| {
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_type_extent_c") }, fh, |file| {
             put(extent, file.type_extent(datatype(host, ty)?)?)
         }),
         else unserved();
     fn MPI_File_set_atomicity, PMPI_File_set_atomicity, c"PMPI_File_set_atomicity"
         (fh: usize, flag: c_int) -> c_int
-        = |host| on_file(host, "MPI_File_set_atomicity", fh, |file| file.set_atomicity(flag != 0)),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_set_atomicity") }, fh, |file| file.set_atomicity(flag != 0)),
         else unserved();
     fn MPI_File_get_atomicity, PMPI_File_get_atomicity, c"PMPI_File_get_atomicity"
         (fh: usize, flag: *mut c_int) -> c_int
-        = |host| on_file(host, "MPI_File_get_atomicity", fh, |file| put(flag, c_int::from(file.atomicity()))),
+        = |host| on_file(host, const { &FileCall::named("MPI_File_get_atomicity") }, fh, |file| put(flag, c_int::from(file.atomicity()))),
         else unserved();
     fn MPI_File_sync, PMPI_File_sync, c"PMPI_File_sync" (fh: usize) -> c_int
-        = |host| on_file(host, "MPI_File_sync", fh, |file| file.sync()), else unserved();
+        = |host| on_file(host, const { &FileCall::named("MPI_File_sync") }, fh, |file| file.sync()), else unserved();
 }

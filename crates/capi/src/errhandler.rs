@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pario_mpi_host::{ErrhandlerHandle, Host};
-use pario_mpiio::{Error, MpiFile, Result, handles, warn};
+use pario_mpiio::{Error, FileCall, MpiFile, Result, handles, warn};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, on_file, on_null, unserved};
@@ -175,7 +175,7 @@ fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {
     if fh == host.file_null() {
         return on_null(host, "MPI_File_set_errhandler", || check().and_then(|()| swap(&OF_NULL)));
     }
-    on_file(host, "MPI_File_set_errhandler", fh, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_set_errhandler") }, fh, |file| {
         check().and_then(|()| swap(file.error_handler_word()))
     })
 }
@@ -193,7 +193,9 @@ fn get(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
     if fh == host.file_null() {
         return on_null(host, "MPI_File_get_errhandler", || return_handler(of_null(host)));
     }
-    on_file(host, "MPI_File_get_errhandler", fh, |file| return_handler(of(host, file)))
+    on_file(host, const { &FileCall::named("MPI_File_get_errhandler") }, fh, |file| {
+        return_handler(of(host, file))
+    })
 }
 
 fn call(host: &'static Host, fh: usize, code: c_int) -> c_int {
@@ -204,7 +206,7 @@ fn call(host: &'static Host, fh: usize, code: c_int) -> c_int {
             Ok(())
         });
     }
-    on_file(host, "MPI_File_call_errhandler", fh, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_call_errhandler") }, fh, |file| {
         invoke(host, of(host, file), fh, code, &describe);
         Ok(())
     })

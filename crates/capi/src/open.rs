@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pario_mpi_host::{Comm, Host};
-use pario_mpiio::{AmodeBits, Error, OpenRequest, Result, handles};
+use pario_mpiio::{AmodeBits, Error, FileCall, OpenRequest, Result, handles};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, on_file, on_null, unserved};
@@ -73,6 +73,7 @@ fn open(
 ) -> c_int {
     on_null(host, "MPI_File_open", || {
         put(fh, host.file_null())?;
+        let _in_progress = pario_mpiio::begin_open(host);
         let comm = intracomm(host, comm)?;
         let request = OpenRequest {
             name: path(name),
@@ -94,7 +95,7 @@ fn close(host: &'static Host, fh: *mut usize) -> c_int {
     }
     // SAFETY: not null; the program passes a variable of type MPI_File.
     let handle = unsafe { fh.read() };
-    on_file(host, "MPI_File_close", handle, |file| {
+    on_file(host, const { &FileCall::named("MPI_File_close") }, handle, |file| {
         let outcome = pario_mpiio::close(handle);
         errhandler::release(host, file);
         put(fh, host.file_null())?;

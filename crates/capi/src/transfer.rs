@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use pario_buffer::UserBuffer;
 use pario_mpi_host::Host;
-use pario_mpiio::{Coordination, Direction, Error, Operand, Positioning, Result};
+use pario_mpiio::{Coordination, Direction, Error, FileCall, Operand, Positioning, Result};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, on_file, unserved};
@@ -46,7 +46,7 @@ impl ProgramBuffer {
 /// One data access function.
 #[derive(Clone, Copy)]
 struct Access {
-    name: &'static str,
+    call: &'static FileCall,
     direction: Direction,
     positioning: Positioning,
     coordination: Coordination,
@@ -54,7 +54,7 @@ struct Access {
 
 impl Access {
     fn run(self, host: &'static Host, fh: usize, memory: ProgramBuffer, status: Out) -> c_int {
-        on_file(host, self.name, fh, |file| {
+        on_file(host, self.call, fh, |file| {
             let bytes =
                 file.access(self.direction, self.positioning, self.coordination, memory.operand(host))?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
@@ -63,7 +63,7 @@ impl Access {
     }
 
     fn start(self, host: &'static Host, fh: usize, memory: ProgramBuffer, request: Out) -> c_int {
-        on_file(host, self.name, fh, |file| {
+        on_file(host, self.call, fh, |file| {
             let pending =
                 file.start(self.direction, self.positioning, self.coordination, memory.operand(host))?;
             // SAFETY: the program's request variable.
@@ -77,13 +77,13 @@ impl Access {
     }
 
     fn begin(self, host: &'static Host, fh: usize, memory: ProgramBuffer) -> c_int {
-        on_file(host, self.name, fh, |file| {
+        on_file(host, self.call, fh, |file| {
             file.begin(self.direction, self.positioning, memory.operand(host))
         })
     }
 
     fn end(self, host: &'static Host, fh: usize, buffer: *const c_void, status: Out) -> c_int {
-        on_file(host, self.name, fh, |file| {
+        on_file(host, self.call, fh, |file| {
             let bytes = file.end(self.direction, self.positioning, buffer as usize)?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
             Ok(unsafe { host.set_status(status, bytes) }?)
@@ -108,10 +108,10 @@ macro_rules! transfers {
         transfers!(@$shape i64, $name_c, $pname_c, $symbol_c, $direction, $positioning, $coordination);
     )+};
     (@access $name:ident, $direction:ident, At, $coordination:ident, $offset:ident) => {
-        Access { name: stringify!($name), direction: Direction::$direction, positioning: Positioning::At($offset), coordination: Coordination::$coordination }
+        Access { call: const { &FileCall::named(stringify!($name)) }, direction: Direction::$direction, positioning: Positioning::At($offset), coordination: Coordination::$coordination }
     };
     (@access $name:ident, $direction:ident, $positioning:ident, $coordination:ident) => {
-        Access { name: stringify!($name), direction: Direction::$direction, positioning: Positioning::$positioning, coordination: Coordination::$coordination }
+        Access { call: const { &FileCall::named(stringify!($name)) }, direction: Direction::$direction, positioning: Positioning::$positioning, coordination: Coordination::$coordination }
     };
     (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
@@ -181,7 +181,7 @@ macro_rules! ends {
     ($($name:ident $pname:ident $symbol:literal: $direction:ident $positioning:expr;)+) => { export! {$(
         fn $name, $pname, $symbol (fh: usize, buf: Buf, status: Out) -> c_int
             = |host| Access {
-                name: stringify!($name),
+                call: const { &FileCall::named(stringify!($name)) },
                 direction: Direction::$direction,
                 positioning: $positioning,
                 coordination: Coordination::Collective,

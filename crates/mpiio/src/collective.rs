@@ -6,7 +6,9 @@
 //! instead, because only the program's thread may call MPI.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use pario_activity::CollectiveCall;
 use pario_mpi_host::Pending;
 use pario_trace::{StrategyChoice, counters};
 use pario_two_phase::{
@@ -20,7 +22,9 @@ use crate::access::{Coordination, DataAccess, Direction, Positioning, Synchronis
 use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
 use crate::file::MpiFile;
+use crate::file_group::FileGroup;
 use crate::io_thread::{Completion, IoThread};
+use crate::missing_ranks::{LOOK_INTERVAL, MissingRanksWatch};
 use crate::rank_context::RankContext;
 use crate::tracing::TracedAccess;
 
@@ -31,6 +35,8 @@ pub(crate) struct CollectiveAccess {
     write: bool,
     /// The error in this rank's arguments. The other ranks learn its kind.
     refusal: Option<Error>,
+    /// The program's call.
+    call: Option<CollectiveCall>,
 }
 
 impl CollectiveAccess {
@@ -78,11 +84,15 @@ impl CollectiveAccess {
             }
         };
         file.stats.pieces.add(summary.pieces);
+        if let Some(task) = &task {
+            file.note_bytes(task.len);
+        }
         CollectiveAccess {
             machine: AccessMachine::new(summary, task, settings, coverage, costs),
             context,
             write,
             refusal,
+            call: file.group.last_collective(),
         }
     }
 
@@ -117,9 +127,11 @@ impl CollectiveAccess {
     /// `None`).
     fn run(&mut self, may_call: bool, until_agreed: bool) -> Option<Result<u64>> {
         let file = self.context.file.clone();
-        let mut wait = file.group.wait(may_call);
+        let mut wait = file.group.wait_in(self.call, may_call);
         loop {
-            let waited = match self.step() {
+            let step = self.step();
+            wait.before_io = self.machine.plan.is_none();
+            let waited = match step {
                 Ok(AccessStep::Done(outcome)) => return Some(self.finish(outcome)),
                 Ok(AccessStep::Agreed) if until_agreed => return None,
                 Ok(AccessStep::Agreed) => Ok(()),
@@ -282,7 +294,8 @@ impl MpiFile {
     ) -> Arc<dyn Pending> {
         counters().background.add(1);
         let completion = Completion::running();
-        let queued = QueuedAccess { access, completion: completion.clone(), on_complete: Some(on_complete) };
+        let (on_complete, watch) = (Some(on_complete), None);
+        let queued = QueuedAccess { access, completion: completion.clone(), on_complete, watch };
         self.group.queue(Box::new(queued));
         Arc::new(QueuedRequest { file: self.clone(), completion })
     }
@@ -364,9 +377,27 @@ pub(crate) struct QueuedAccess {
     access: CollectiveAccess,
     completion: Arc<Completion>,
     on_complete: Option<OnComplete>,
+    /// The wait for other ranks, and the time of the next look at them.
+    watch: Option<(MissingRanksWatch, Instant)>,
 }
 
 impl QueuedAccess {
+    /// Looks at the other ranks from time to time while the access waits for them.
+    fn watch(&mut self, group: &FileGroup) {
+        let now = Instant::now();
+        match &mut self.watch {
+            Some((_, due)) if now < *due => {}
+            Some((watch, due)) => {
+                watch.look(group, self.access.machine.plan.is_none());
+                *due = now + LOOK_INTERVAL;
+            }
+            None => {
+                let watch = MissingRanksWatch::begin(group, self.access.call);
+                self.watch = watch.map(|watch| (watch, now + LOOK_INTERVAL));
+            }
+        }
+    }
+
     /// Steps the access as far as possible without waiting; true once it has ended.
     pub fn step(&mut self) -> bool {
         let file = self.access.context.file.clone();
@@ -376,12 +407,18 @@ impl QueuedAccess {
         let outcome = match step {
             Ok(AccessStep::Done(outcome)) => self.access.finish(outcome),
             Ok(AccessStep::Agreed) => return self.step(),
-            Ok(AccessStep::Waiting) => return false,
+            Ok(AccessStep::Waiting) => {
+                self.watch(&file.group);
+                return false;
+            }
             Err(e) => {
                 file.group.mark_broken();
                 Err(e)
             }
         };
+        if let Some((watch, _)) = &self.watch {
+            watch.end(&file.group);
+        }
         if let Some(on_complete) = self.on_complete.take() {
             on_complete(&outcome);
         }

@@ -258,6 +258,7 @@ impl MpiFile {
     }
 
     fn resize(&self, size: i64, unequal: &'static str, change: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+        self.note_bytes(size as u64);
         let mine = self
             .writable()
             .and(self.not_sequential("the size of a file opened with MPI_MODE_SEQUENTIAL cannot be set"))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
+use std::time::Duration;
 
 use pario_hints::{HintProblem, Hints};
 use pario_posix::{FileSystem, FsKind, FsStriping};
@@ -50,6 +51,11 @@ pub struct Env {
     pub place: String,
     /// `PARIO_VERBOSE=1`: print a line for every call that fails.
     pub verbose: bool,
+    /// The name of the job that this rank belongs to.
+    pub(crate) job: Option<String>,
+    /// `PARIO_ROLLCALL=SECONDS`: the length of a wait in a collective call after which missing ranks are reported. 0:
+    /// never.
+    pub(crate) missing_ranks_after: Option<Duration>,
     hints: Hints,
     warnings: Vec<String>,
 }
@@ -93,6 +99,12 @@ impl Env {
             }
             found
         });
+        let missing_ranks_after = set("PARIO_ROLLCALL").map_or(Ok(MISSING_RANKS_AFTER), |text| text.parse());
+        let missing_ranks_after = missing_ranks_after.unwrap_or_else(|_| {
+            warnings.push("PARIO_ROLLCALL is not a number of seconds; it counts as 60".to_owned());
+            MISSING_RANKS_AFTER
+        });
+        let job = launcher::job_name(&set);
         Env {
             disable: on("PARIO_DISABLE"),
             stats,
@@ -105,9 +117,11 @@ impl Env {
             registry: set("PARIO_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
-            program: launcher::job_name(&set).map(|job| digest(0, &job)),
+            program: job.as_ref().map(|job| digest(0, job)),
             autostart: on("PARIO_AUTOSTART"),
             pario_program: set("PARIO_PROGRAM").map(PathBuf::from),
+            job,
+            missing_ranks_after: (missing_ranks_after > 0).then(|| Duration::from_secs(missing_ranks_after)),
             plan: set("PARIO_PLAN").map(PathBuf::from),
             place: var("PARIO_PLACE").unwrap_or_default(),
             verbose: on("PARIO_VERBOSE"),
@@ -150,6 +164,9 @@ impl Env {
     }
 }
 
+/// The seconds of a wait after which missing ranks are reported, unless the environment says otherwise.
+const MISSING_RANKS_AFTER: u64 = 60;
+
 fn digest(seed: u64, text: &str) -> u64 {
     text.bytes()
         .fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7))
@@ -178,9 +195,10 @@ fn parse_pretended_fs(text: &str) -> Option<FileSystem> {
     Some(FileSystem::pretend(kind, 4096, Some(FsStriping { unit, count })))
 }
 
-/// Prints one line to standard error.
+/// Prints one line to standard error, in one piece, because other ranks print there as well.
 pub fn warn(line: &str) {
-    eprintln!("pario: {line}");
+    let text = format!("pario: {line}\n");
+    eprint!("{text}");
 }
 
 #[cfg(test)]

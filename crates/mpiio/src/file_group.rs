@@ -14,6 +14,7 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 
+use pario_activity::{CollectiveCall, FileRecord};
 use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
 use pario_two_phase::{
     Allgather, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState, SegmentShape, WORDS_PER_RANK,
@@ -21,12 +22,13 @@ use pario_two_phase::{
 use pario_types::{ErrorKind, digest};
 use pario_view::View;
 
+use crate::activity;
 use crate::collective::QueuedAccess;
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::in_flight::{InFlight, InFlightGuard};
 use crate::io_thread::IoThread;
-use crate::node;
+use crate::rank_identity::RankIdentity;
 use crate::shared_counter::SharedWord;
 use crate::wait::RankWait;
 
@@ -57,6 +59,10 @@ pub(crate) struct FileGroup {
     /// The collective accesses that the program's MPI calls step, in order.
     queued: Mutex<VecDeque<Box<QueuedAccess>>>,
     pool: Weak<IdleGroups>,
+    /// A number that all ranks of the group know and no other group has.
+    id: u64,
+    /// The record of this rank's collective calls on the files of the group.
+    activity: Option<FileRecord>,
 }
 
 /// A value that must be equal on all ranks, and the error text if it is not.
@@ -126,11 +132,17 @@ impl FileGroup {
             None => Arc::new(FileGroup::create(host, comm, Arc::downgrade(&pool))?),
         };
         *LATEST.lock() = Arc::downgrade(&group);
+        if let Some(activity) = group.activity() {
+            activity.begin_collective(pario_activity::OPEN);
+        }
         Ok(group)
     }
 
     /// Returns the group to the communicator's idle groups after the close.
     pub fn release(self: Arc<FileGroup>) {
+        if let Some(activity) = self.activity() {
+            activity.set_path(b"");
+        }
         if self.node.is_broken() {
             return;
         }
@@ -173,6 +185,7 @@ impl FileGroup {
         let my_node = node_map.node_of[rank as usize];
         let identity = |rank: u32| &identities[rank as usize];
         let first_of = |node| node_map.ranks_of(node).next().unwrap_or(0);
+        let id = identities[0].random.max(1);
         Ok(FileGroup {
             host,
             comm,
@@ -192,7 +205,36 @@ impl FileGroup {
             background: Arc::default(),
             queued: Mutex::default(),
             pool,
+            id,
+            activity: activity::record(host).and_then(|record| record.add_group(id, rank, size)),
         })
+    }
+
+    /// A number that all ranks of the group know and no other group has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The record of this rank's collective calls, if there is one.
+    #[inline]
+    pub fn activity(&self) -> Option<&FileRecord> {
+        self.activity.as_ref()
+    }
+
+    /// The process ids of this node's ranks.
+    pub fn pids(&self) -> &[u32] {
+        &self.pids
+    }
+
+    /// The ranks of this node and their process ids.
+    pub fn local_ranks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let my_node = self.node_map.node_of[self.rank as usize];
+        self.node_map.ranks_of(my_node).zip(self.pids.iter().copied())
+    }
+
+    /// The collective call that this rank has begun last.
+    pub fn last_collective(&self) -> Option<CollectiveCall> {
+        self.activity().map(FileRecord::last_collective)
     }
 
     /// The duplicate of the program's communicator.
@@ -230,10 +272,15 @@ impl FileGroup {
         self.rank_state.lock()
     }
 
-    /// A wait for the other ranks. `may_call`: this thread may call the host MPI.
+    /// A wait for the other ranks in the collective call that was begun last. `may_call`: this thread may call the host
+    /// MPI.
     pub fn wait(&self, may_call: bool) -> RankWait<'_> {
-        let comm = may_call.then_some(self.comm);
-        RankWait::new(&self.node, &self.pids, self.is_on_one_node(), comm)
+        self.wait_in(self.last_collective(), may_call)
+    }
+
+    /// A wait for the other ranks in a collective call.
+    pub fn wait_in(&self, call: Option<CollectiveCall>, may_call: bool) -> RankWait<'_> {
+        RankWait::new(self, &self.node, may_call.then_some(self.comm), call)
     }
 
     /// The thread for collective accesses in the background that need no call of the host MPI.
@@ -455,42 +502,6 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 
 fn no_memory(_: std::io::Error) -> Error {
     Error::Usage(ErrorKind::NoMem, "no memory for the segment that the ranks of a node share")
-}
-
-/// The identity of a rank, exchanged when a group is created.
-struct RankIdentity {
-    node: u64,
-    pid: u32,
-    random: u64,
-    name: String,
-}
-
-/// The bytes of a host name that are exchanged.
-const NAME: usize = 64;
-
-impl RankIdentity {
-    fn gather(comm: Comm) -> Result<Vec<RankIdentity>> {
-        let name = env().host_name();
-        let mut mine = Vec::with_capacity(24 + NAME);
-        let random = node::random_id()
-            .map_err(|_| Error::Usage(ErrorKind::Intern, "the system has no random numbers"))?;
-        for word in [env().node_key(), u64::from(std::process::id()), random as u64] {
-            mine.extend_from_slice(&word.to_ne_bytes());
-        }
-        mine.extend(name.bytes().take(NAME));
-        mine.resize(24 + NAME, 0);
-        let all = comm.allgather(&mine)?;
-        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-        Ok(all
-            .chunks_exact(24 + NAME)
-            .map(|one| RankIdentity {
-                node: word(&one[..8]),
-                pid: word(&one[8..16]) as u32,
-                random: word(&one[16..24]),
-                name: String::from_utf8_lossy(&one[24..]).trim_end_matches('\0').to_owned(),
-            })
-            .collect())
-    }
 }
 
 /// The segment of this rank's node: its leader creates it, and the other ranks open it. The result is `None` on all

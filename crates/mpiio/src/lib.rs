@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod activity;
 mod amode;
 mod autostart;
 mod close;
@@ -25,12 +26,14 @@ mod in_flight;
 mod info;
 mod io_thread;
 mod launcher;
+mod missing_ranks;
 mod node;
 mod open;
 mod open_announcement;
 mod placement;
 mod prefetch_hints;
 mod rank_context;
+mod rank_identity;
 mod settings;
 mod shared_counter;
 mod storage;
@@ -38,6 +41,7 @@ pub mod tracing;
 mod wait;
 
 pub use access::{Coordination, Direction, Operand, Positioning};
+pub use activity::{CallInProgress, FileCall, begin_open};
 pub use amode::{Amode, AmodeBits};
 pub use close::{close, delete, quiesce_all};
 pub use control::{Displacement, ViewInForce, ViewRequest, Whence};

@@ -56,6 +56,9 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
     };
     counters().opens.add(1);
     let file = Arc::new(MpiFile::new(parts));
+    if let Some(activity) = file.group.activity() {
+        activity.set_path(file.path.as_os_str().as_encoded_bytes());
+    }
     file.group.share_view(&file.file_view().view)?;
     if ships && let Err(e) = file.restart_shipping() {
         drop(file.stop_shipping());

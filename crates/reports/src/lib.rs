@@ -29,6 +29,7 @@ mod perfetto;
 mod plan_summary;
 mod profile_page;
 mod progress;
+mod rank_activity;
 mod simulation;
 mod simulation_charts;
 mod storage_space;
@@ -61,6 +62,7 @@ pub use perfetto::PerfettoTrace;
 pub use plan_summary::{write_plan_json, write_plan_summary};
 pub use profile_page::{Timeline, profile_page};
 pub use progress::ProgressDisplay;
+pub use rank_activity::rank_activity_text;
 pub use simulation::{
     SimulationPoint, machine_table, sensitivity_text, simulation_csv, simulation_json, simulation_table,
 };

@@ -1,6 +1,6 @@
 //! A segment of shared memory.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -87,8 +87,13 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// Creates a segment of zeros.
     pub fn create(len: usize) -> io::Result<Segment> {
-        // SAFETY: the name is a C string that outlives the call.
-        let fd = unsafe { libc::memfd_create(c"pario".as_ptr(), libc::MFD_CLOEXEC) };
+        Segment::create_labelled(c"pario", len)
+    }
+
+    /// Creates a segment of zeros whose descriptor `/proc` shows with this label.
+    pub fn create_labelled(label: &CStr, len: usize) -> io::Result<Segment> {
+        // SAFETY: the label is a C string that outlives the call.
+        let fd = unsafe { libc::memfd_create(label.as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }

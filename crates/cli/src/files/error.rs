@@ -11,6 +11,17 @@ pub enum Error {
     /// A partition could not be checked.
     #[error(transparent)]
     Check(#[from] pario_check::Error),
+    /// The processes of this host could not be listed.
+    #[error("cannot list the processes of this host: {0}")]
+    Processes(#[source] io::Error),
+    /// No process of this host has files open through Pario.
+    #[error("no process of yours on this host has opened a file through Pario")]
+    NoRanks,
+    /// No job has this name.
+    #[error(
+        "no job called {0} has opened a file through Pario on this host; 'pario status --ranks' lists all jobs"
+    )]
+    NoJob(String),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),

@@ -14,6 +14,7 @@ mod ls;
 mod mkdir;
 mod mv;
 pub mod placing;
+mod ranks;
 mod rm;
 pub mod stage;
 mod stat;

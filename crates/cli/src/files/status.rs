@@ -31,6 +31,11 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 3,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// Instead of servers, the MPI-IO call that each rank of a job is in, and
+    /// which ranks collective calls wait for; all jobs of this host if no JOB
+    #[arg(long, value_name = "JOB", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["watch", "json", "metrics", "name"])]
+    ranks: Option<String>,
     /// The partition; all of the registry if none
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -54,12 +59,24 @@ Examples:
   pario status                      all partitions
   pario status scratch --watch 5    one of them, every five seconds
   pario status --metrics > /var/lib/node_exporter/pario.prom
+  pario status --ranks              where the ranks of running programs are
+  pario status --ranks 4711         the ranks that process 4711, a launcher
+                                    say, has started
+
+A JOB is a name that the launcher gives to it, as --ranks without JOB shows, or
+PARIO_JOB; or the number of a process that is a rank or has started ranks. Only
+ranks on this host are shown, and only your own. Ranks also report by themselves
+when a collective call has waited for others for a minute; PARIO_ROLLCALL sets
+another number of seconds, or 0 for never.
 
 Exit code: 0 all servers answer that should, 1 one does not or the partition
 NAME is down, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
+    if let Some(job) = &arguments.ranks {
+        return super::ranks::main(job);
+    }
     let connections = env.metadata_connections();
     let since = Instant::now();
     let mut rates = RequestRates::default();
