@@ -34,6 +34,15 @@ fn bad_arguments_are_errors_on_every_rank() {
 }
 
 #[test]
+fn invalid_handles_are_errors() {
+    for host in BOTH.into_iter().chain(HostMpi::standard_abi()) {
+        for ranks in [1, 2] {
+            passes(host, ranks, "invalid", &[]);
+        }
+    }
+}
+
+#[test]
 fn one_ranks_failure_in_collective_access_is_known_to_all() {
     for host in BOTH {
         for ranks in [1, 3] {

@@ -5,6 +5,10 @@
 //! default, and Open MPI dereferences any pointer. So the handle itself is checked first: in MPICH its kind bits, in
 //! Open MPI and in the standard ABI whether the address has an object of that class. The first host calls with the handle are made while the
 //! handler of `MPI_COMM_WORLD` returns errors.
+//!
+//! MPICH reads freed memory if it is asked for the contents of a freed datatype or info object. It gives the handle that was freed last to
+//! the next object that it creates, so a few objects are created: a handle that comes up again was free. A handle that was freed long before
+//! is not recognised.
 
 use crate::abi::{AbiFamily, mpich};
 use crate::comm::Comm;
@@ -14,12 +18,19 @@ use pario_types::ErrorKind;
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{CStr, c_int};
 
+/// The number of objects that are created to recognise a freed datatype. Every new datatype of the program pays for it.
+const FREED_TYPES: usize = 2;
+/// The same for info objects.
+const FREED_INFOS: usize = 8;
+
 /// A kind of host object, and how to recognise one.
 struct Class {
     what: &'static str,
     kind: ErrorKind,
     mpich: u32,
     openmpi: &'static CStr,
+    /// Whether MPICH counts the references to an object of this kind, so that the count of a freed one is 0.
+    is_counted: bool,
 }
 
 const DATATYPE: Class = Class {
@@ -27,24 +38,28 @@ const DATATYPE: Class = Class {
     kind: ErrorKind::Type,
     mpich: mpich::KIND_DATATYPE,
     openmpi: c"ompi_datatype_t_class",
+    is_counted: true,
 };
 const COMM: Class = Class {
     what: "communicator",
     kind: ErrorKind::Comm,
     mpich: mpich::KIND_COMM,
     openmpi: c"ompi_communicator_t_class",
+    is_counted: true,
 };
 const INFO: Class = Class {
     what: "info object",
     kind: ErrorKind::Info,
     mpich: mpich::KIND_INFO,
     openmpi: c"ompi_info_t_class",
+    is_counted: false,
 };
 const ERRHANDLER: Class = Class {
     what: "error handler",
     kind: ErrorKind::Arg,
     mpich: mpich::KIND_ERRHANDLER,
     openmpi: c"ompi_errhandler_t_class",
+    is_counted: false,
 };
 
 impl Host {
@@ -61,6 +76,16 @@ impl Host {
             return Ok(());
         }
         self.plausible_info(info)?;
+        self.not_freed(
+            info.0,
+            &INFO,
+            FREED_INFOS,
+            || Ok(self.new_info::<&str, &str>(&[])?.0),
+            |raw| {
+                // SAFETY: a handle variable of ours, overwritten with the null handle.
+                unsafe { (self.f.info_free)(raw) };
+            },
+        )?;
         let _quiet = self.return_errors();
         let mut keys = 0;
         // SAFETY: a handle by value; writes one int.
@@ -80,7 +105,45 @@ impl Host {
 
     pub(crate) fn plausible_type(&self, datatype: TypeHandle) -> Result<(), HostError> {
         let h = &self.constants.handle;
-        self.plausible(datatype.0, h.datatype_null, h.byte, &DATATYPE)
+        self.plausible(datatype.0, h.datatype_null, h.byte, &DATATYPE)?;
+        self.not_freed(
+            datatype.0,
+            &DATATYPE,
+            FREED_TYPES,
+            || Ok(self.type_dup(self.byte())?.0),
+            |raw| {
+                // SAFETY: a handle variable of ours, overwritten with the null handle.
+                unsafe { (self.f.type_free)(raw) };
+            },
+        )
+    }
+
+    /// Whether MPICH has not freed the object of this handle lately: creates up to `most` objects and looks whether one gets the handle.
+    fn not_freed(
+        &self,
+        raw: usize,
+        class: &Class,
+        most: usize,
+        create: impl Fn() -> Result<usize, HostError>,
+        free: impl Fn(&mut usize),
+    ) -> Result<(), HostError> {
+        let may_be_freed = match self.family() {
+            AbiFamily::Mpich => !mpich::is_predefined(raw),
+            // The count has told.
+            AbiFamily::Standard => !class.is_counted,
+            AbiFamily::OpenMpi => false,
+        };
+        if !may_be_freed {
+            return Ok(());
+        }
+        let mut created = Vec::with_capacity(most);
+        while created.len() < most && created.last() != Some(&raw) {
+            created.push(create()?);
+        }
+        let is_freed = created.last() == Some(&raw);
+        // The other way round, so that the host's list of free handles is as it was.
+        created.iter_mut().rev().for_each(free);
+        if is_freed { Err(HostError::Handle { what: class.what, kind: class.kind }) } else { Ok(()) }
     }
 
     /// `predefined` is a predefined object of the same kind.
@@ -88,12 +151,12 @@ impl Host {
         let good = raw != 0
             && raw != null
             && match self.family() {
-                AbiFamily::Mpich => mpich::kind(raw) == Some(class.mpich),
+                AbiFamily::Mpich => mpich::kind(raw) == Some(class.mpich) && mpich::is_in_table(raw),
                 AbiFamily::OpenMpi => self.is_object(raw, predefined, class.openmpi),
                 // Small values are predefined objects; each kind has its own range of a prefix code.
                 AbiFamily::Standard if raw < 0x1000 => raw.ilog2() == null.ilog2(),
                 AbiFamily::Standard if self.library_version().contains("MPICH") => {
-                    is_mpich_object(raw, class.mpich)
+                    is_mpich_object(raw, class)
                 }
                 AbiFamily::Standard => self.is_object(raw, predefined, class.openmpi),
             };
@@ -160,11 +223,14 @@ impl Drop for Quiet<'_> {
 }
 
 /// Whether MPICH has an object of this kind at the address. In the standard ABI its handles are addresses of objects, and every
-/// object begins with the `int` that is its handle in MPICH's own ABI.
-fn is_mpich_object(raw: usize, kind: u32) -> bool {
+/// object begins with the `int` that is its handle in MPICH's own ABI, and its reference count.
+fn is_mpich_object(raw: usize, class: &Class) -> bool {
     match first_word(raw) {
         _ if !raw.is_multiple_of(align_of::<c_int>()) => false,
-        FirstWord::Is(word) => mpich::kind(word & 0xffff_ffff) == Some(kind),
+        FirstWord::Is(word) => {
+            let is_referenced = (word >> 32) as u32 as i32 > 0;
+            mpich::kind(word & 0xffff_ffff) == Some(class.mpich) && (is_referenced || !class.is_counted)
+        }
         FirstWord::Unmapped => false,
         FirstWord::Unknown => true,
     }

@@ -12,6 +12,29 @@ pub(crate) const KIND_ERRHANDLER: u32 = 5;
 /// Object kind of info objects.
 pub(crate) const KIND_INFO: u32 = 7;
 
+/// Whether a handle is that of a predefined object: the two bits above its kind are 01.
+pub(crate) fn is_predefined(raw: usize) -> bool {
+    raw >> 30 & 3 == 1
+}
+
+/// Whether the number of an object can be in its table. MPICH ends the program if it is far beyond. Objects that are allocated one by
+/// one have no such limit.
+pub(crate) fn is_in_table(raw: usize) -> bool {
+    let index = raw & 0x03ff_ffff;
+    match raw >> 30 & 3 {
+        // A datatype's number is in the lowest byte, its size in the byte above.
+        1 if kind(raw) == Some(KIND_DATATYPE) => index <= 0xffff && index & 0xff < PREDEFINED_TYPES,
+        1 => index < PREDEFINED,
+        2 => index < PREALLOCATED,
+        _ => true,
+    }
+}
+
+// Limits with room for later versions.
+const PREDEFINED_TYPES: usize = 128;
+const PREDEFINED: usize = 16;
+const PREALLOCATED: usize = 256;
+
 /// The object kind of a handle, or `None` for a null handle's storage kind.
 pub(crate) fn kind(handle: usize) -> Option<u32> {
     let handle = handle as u32;
