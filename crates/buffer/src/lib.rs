@@ -6,6 +6,7 @@
 //! to or from external32.
 
 pub mod convert;
+mod device;
 mod error;
 mod float80;
 mod kernel;
@@ -13,5 +14,6 @@ mod lend;
 mod run_zip;
 mod user;
 
+pub use device::{BounceBuffer, DeviceError};
 pub use lend::lend;
 pub use user::{IoVec, UserBuffer};

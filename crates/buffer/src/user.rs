@@ -1,8 +1,11 @@
 //! The buffer of an MPI call: an address, a datatype and a count.
 
+use std::sync::Arc;
+
 use pario_types::Offset;
 use pario_view::{Cursor, Pattern};
 
+use crate::device::BounceBuffer;
 use crate::kernel;
 use crate::run_zip::{RunPair, RunZip};
 
@@ -19,6 +22,8 @@ pub struct UserBuffer {
     pattern: Pattern,
     count: u64,
     len: u64,
+    /// The copy of GPU memory that this buffer describes, if it does.
+    copy: Option<Arc<BounceBuffer>>,
 }
 
 // SAFETY: the program lends the memory to Pario for the duration of an operation. MPI forbids the program
@@ -50,7 +55,7 @@ impl UserBuffer {
             true => pattern.size().saturating_mul(count).min(i64::MAX as u64),
             false => Cursor::over(&pattern, count, 0).remaining(),
         };
-        UserBuffer { base, pattern, count, len }
+        UserBuffer { base, pattern, count, len, copy: None }
     }
 
     /// The number of data bytes.
@@ -61,6 +66,20 @@ impl UserBuffer {
     /// Whether there are no data bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The address from which the pattern counts.
+    pub fn base(&self) -> usize {
+        self.base as usize
+    }
+
+    /// The copy of GPU memory that this buffer describes, if it does.
+    pub fn copy_of_device(&self) -> Option<&Arc<BounceBuffer>> {
+        self.copy.as_ref()
+    }
+
+    pub(crate) fn backed_by(self, copy: Arc<BounceBuffer>) -> UserBuffer {
+        UserBuffer { copy: Some(copy), ..self }
     }
 
     /// The layout of one instance.

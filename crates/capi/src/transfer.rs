@@ -35,7 +35,7 @@ impl ProgramBuffer {
         }
         // SAFETY: the program promises by the MPI standard that its buffer holds count items of the datatype
         // and stays in place until the access is complete.
-        let memory = unsafe { UserBuffer::new(buffer.cast_mut().cast(), pattern.clone(), count) };
+        let memory = unsafe { UserBuffer::of_program(buffer.cast_mut().cast(), pattern.clone(), count) }?;
         if memory.len() != len {
             return Err(Error::Usage(ErrorKind::Count, "the buffer reaches beyond the address space"));
         }

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use pario_buffer::UserBuffer;
+use pario_buffer::{BounceBuffer, UserBuffer};
 use pario_mpi_host::{Pending, TypeHandle};
 use pario_trace::counters;
 use pario_two_phase::AccessRequest as Task;
 use pario_types::ErrorKind;
 
 use crate::datarep::{ConversionFunctions, Datarep};
+use crate::device_read::DeviceRead;
 use crate::error::{Error, Result};
 use crate::file::{MpiFile, Split};
 use crate::file_view::{FileView, file_pattern};
@@ -112,12 +113,14 @@ impl MpiFile {
         operand: Result<Operand>,
     ) -> Result<u64> {
         let mut traced = TracedAccess::begin(d, positioning, coordination, Synchronism::Blocking);
+        let copy = copy_to_return(d, &operand);
         let access = self.prepare_access(d, positioning, coordination, operand);
         record_position(&mut traced, &access);
         let outcome = match coordination {
             Coordination::Independent => access.and_then(DataAccess::run),
             Coordination::Collective => self.access_collectively(d, positioning, access),
         };
+        let outcome = copied_back(copy, outcome);
         if let Some(traced) = &traced {
             traced.end(&self.trace_id, &outcome);
         }
@@ -126,6 +129,21 @@ impl MpiFile {
 
     /// Starts a nonblocking access. Sync or close reports a failure that occurs after this call.
     pub fn start(
+        self: &Arc<MpiFile>,
+        d: Direction,
+        positioning: Positioning,
+        coordination: Coordination,
+        operand: Result<Operand>,
+    ) -> Result<Arc<dyn Pending>> {
+        let copy = copy_to_return(d, &operand);
+        if let Some(copy) = copy {
+            let inner = self.start_in_host_memory(d, positioning, coordination, operand)?;
+            return Ok(Arc::new(DeviceRead::new(self.clone(), inner, copy)));
+        }
+        self.start_in_host_memory(d, positioning, coordination, operand)
+    }
+
+    fn start_in_host_memory(
         self: &Arc<MpiFile>,
         d: Direction,
         positioning: Positioning,
@@ -170,9 +188,10 @@ impl MpiFile {
         operand: Result<Operand>,
     ) -> Result<()> {
         let mut traced = TracedAccess::begin(d, positioning, Coordination::Collective, Synchronism::Split);
+        let base = operand.as_ref().map_or(0, |operand| operand.base);
+        let copy = copy_to_return(d, &operand);
         let access = self.prepare_access(d, positioning, Coordination::Collective, operand);
         record_position(&mut traced, &access);
-        let base = access.as_ref().map_or(0, |access| access.context.base);
         let file = self.clone();
         let on_complete = move |outcome: &Result<u64>| {
             if let Some(traced) = traced {
@@ -180,7 +199,8 @@ impl MpiFile {
             }
         };
         let completion = self.begin_collectively(d, positioning, access, on_complete)?;
-        self.set_split(Split { direction: d, positioning: positioning_kind(positioning), base, completion });
+        let positioning = positioning_kind(positioning);
+        self.set_split(Split { direction: d, positioning, base, completion, copy });
         Ok(())
     }
 
@@ -201,7 +221,7 @@ impl MpiFile {
             }
             Ok(())
         });
-        self.group.agree(split.and_then(|split| split.completion.take()))
+        self.group.agree(split.and_then(|split| copied_back(split.copy, split.completion.take())))
     }
 
     /// Runs an access on the I/O thread.
@@ -253,7 +273,8 @@ impl MpiFile {
             "the access ends beyond the largest file",
             start,
         ))?;
-        let Operand { buffer, base, datatype, .. } = operand;
+        let Operand { buffer, datatype, .. } = operand;
+        let base = buffer.base();
         let task = Task { write: d == Direction::Write, view: file_view.view.clone(), at, len, buffer };
         Ok(DataAccess {
             task,
@@ -350,6 +371,24 @@ fn record_position(traced: &mut Option<TracedAccess>, access: &Result<DataAccess
     if let (Some(traced), Ok(access)) = (traced, access) {
         traced.set_position(&access.task);
     }
+}
+
+/// The host memory that a read fills in place of GPU memory.
+#[inline]
+fn copy_to_return(d: Direction, operand: &Result<Operand>) -> Option<Arc<BounceBuffer>> {
+    match (d, operand) {
+        (Direction::Read, Ok(operand)) => operand.buffer.copy_of_device().cloned(),
+        _ => None,
+    }
+}
+
+/// The outcome of a read after its bytes are in GPU memory, if they belong there.
+#[inline]
+fn copied_back(copy: Option<Arc<BounceBuffer>>, outcome: Result<u64>) -> Result<u64> {
+    if let (Some(copy), Ok(_)) = (copy, &outcome) {
+        copy.copy_back()?;
+    }
+    outcome
 }
 
 /// The end of a split access matches its begin by the kind of positioning, not by the offset.

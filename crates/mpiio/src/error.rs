@@ -35,6 +35,9 @@ pub enum Error {
     /// A conversion between data representations failed.
     #[error(transparent)]
     Convert(#[from] pario_buffer::convert::Error),
+    /// The program's buffer is memory of a GPU that cannot be used.
+    #[error(transparent)]
+    Device(#[from] pario_buffer::DeviceError),
     /// A conversion or extent function of the program returned this error code.
     #[error("the data representation's function returned error {0}")]
     UserFunction(i32),
@@ -66,6 +69,7 @@ impl Error {
             Error::Partition(e) => e.kind(),
             Error::Autostart { .. } => ErrorKind::Unreachable,
             Error::Host(e) => e.kind(),
+            Error::Device(e) => e.kind(),
             Error::View(_) => ErrorKind::Type,
             Error::Convert(_) | Error::UserFunction(_) => ErrorKind::Conversion,
             Error::Counter(e) => e.kind(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
+use pario_buffer::BounceBuffer;
 use pario_file_backend::StorageFacts;
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
@@ -82,6 +83,8 @@ pub(crate) struct Split {
     pub positioning: Positioning,
     pub base: usize,
     pub completion: Arc<Completion>,
+    /// The host memory that the access fills in place of GPU memory.
+    pub copy: Option<Arc<BounceBuffer>>,
 }
 
 /// The arguments of [`File::new`].

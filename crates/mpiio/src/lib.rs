@@ -15,6 +15,7 @@ mod control;
 mod convert;
 mod data_shipping;
 mod datarep;
+mod device_read;
 mod env;
 mod error;
 mod file;
