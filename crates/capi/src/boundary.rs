@@ -207,7 +207,8 @@ macro_rules! export {
      $host:ident, $body:expr, $missing:expr) => {
         #[unsafe(no_mangle)]
         #[doc = concat!("The MPI standard's `", stringify!($name), "`.\n\n# Safety\nAs the standard demands.")]
-        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+        // An error handler in C++ may throw an exception through this function.
+        pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
             match $crate::boundary::mode() {
                 $crate::boundary::Mode::Pario($host) => $body,
                 $crate::boundary::Mode::Forked => {

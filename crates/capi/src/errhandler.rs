@@ -26,6 +26,8 @@ pub(crate) enum Language {
     C,
     /// (INTEGER file, INTEGER code), by reference
     Fortran,
+    /// A handler of Open MPI's C++ binding, which the host calls
+    Cxx,
 }
 
 struct UserHandler {
@@ -114,6 +116,7 @@ pub(crate) fn invoke(
     match user {
         Some((function, Language::C)) => call_c(function, handle, class),
         Some((function, Language::Fortran)) => call_fortran(function, handle, class),
+        Some((_, Language::Cxx)) => host.invoke_errhandler(host.errhandler(handler), handle, class),
         None => {
             warn(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), describe()));
             host.abort(host.world(), class);
@@ -123,7 +126,7 @@ pub(crate) fn invoke(
 }
 
 fn call_c(function: usize, mut handle: usize, mut class: c_int) -> c_int {
-    type Handler = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+    type Handler = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
     // SAFETY: the program registered this function as MPI_File_errhandler_function.
     unsafe { std::mem::transmute::<usize, Handler>(function)(&mut handle, &mut class) };
     class
@@ -133,7 +136,7 @@ fn call_fortran(function: usize, handle: usize, mut class: c_int) -> c_int {
     let mut number = handles::to_fortran(handle);
     // SAFETY: the program registered this subroutine for (file, error code), both INTEGER by reference.
     unsafe {
-        std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_int, *mut c_int)>(function)(
+        std::mem::transmute::<usize, unsafe extern "C-unwind" fn(*mut c_int, *mut c_int)>(function)(
             &mut number,
             &mut class,
         )
@@ -157,6 +160,16 @@ fn is_file_handler(host: &Host, raw: usize) -> bool {
         || raw == fixed.errors_are_fatal
         || host.constants().errors_abort == Some(raw)
         || users().contains_key(&raw)
+        || adopt(host, raw)
+}
+
+/// Takes over a handler of Open MPI's C++ binding. The handle of the program is its first reference.
+fn adopt(host: &Host, raw: usize) -> bool {
+    let is_cxx = host.is_cxx_file_errhandler(host.errhandler(raw));
+    if is_cxx {
+        users().insert(raw, UserHandler { function: 0, language: Language::Cxx, references: 1 });
+    }
+    is_cxx
 }
 
 fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {

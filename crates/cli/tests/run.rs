@@ -114,6 +114,22 @@ fn python_is_asked_for_mpi4py() {
         let output = bench.pario(&["run", "--dry-run"]).arg(program).output().expect("pario runs");
         assert!(text(&output.stdout).contains("Open MPI (libmpi.so.40"), "{output:?}");
     }
+    // The package from PyPI has loaded the MPI of its own environment, whose launcher is there as well.
+    let bin = bench.path("venv/bin");
+    let lib = bench.path("venv/lib");
+    std::fs::create_dir_all(&bin).and_then(|()| std::fs::create_dir_all(&lib)).expect("new directories");
+    let own = bench.compile(
+        "gcc",
+        "int MPI_Init(void) { return 0; }",
+        &["-shared", "-fPIC", "-o", "venv/lib/libmpi.so.12"],
+    );
+    bench.script("venv/bin/mpiexec.hydra", "echo HYDRA");
+    let said = format!("printf 'mpi4py at %s\\nlibrary at %s' {} {}", module.display(), own.display());
+    let python = bench.script("venv/bin/python3", &said);
+    let output = bench.pario(&["run", "--dry-run"]).arg(python).output().expect("pario runs");
+    let shown = text(&output.stdout);
+    assert!(shown.contains(&format!("MPICH (libmpi.so.12: {}", own.display())), "{output:?}");
+    assert!(shown.contains("venv/bin/mpiexec.hydra -n "), "{output:?}");
     let bare = bench.script("python3.9", "echo no mpi4py");
     let output = bench.pario(&["run", "--dry-run"]).arg(bare).output().expect("pario runs");
     assert_eq!(output.status.code(), Some(125));

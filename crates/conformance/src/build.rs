@@ -26,6 +26,8 @@ pub enum SourceKind {
     F90,
     /// C with parallel HDF5 by `h5pcc`.
     Hdf5,
+    /// C++ by `mpicxx`.
+    Cxx,
     /// A shared library in C, without MPI, by `cc`: something to preload.
     Library,
 }
@@ -39,6 +41,7 @@ impl SourceKind {
             SourceKind::F77 => (host.mpif77(), &["-O1", "-Wall"]),
             SourceKind::F90 => (host.mpif90(), &["-O1", "-Wall"]),
             SourceKind::Hdf5 => (host.h5pcc(), &["-std=gnu11", "-O1", "-Wall"]),
+            SourceKind::Cxx => (host.mpicxx(), &["-O1", "-Wall"]),
             SourceKind::Library => ("cc".into(), &["-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"]),
         };
         let mut command = Command::new(compiler);

@@ -43,6 +43,11 @@ impl HostMpi {
         self.tool("mpif90")
     }
 
+    /// The C++ compiler wrapper.
+    pub fn mpicxx(self) -> PathBuf {
+        self.tool("mpicxx")
+    }
+
     /// The parallel HDF5 compiler wrapper.
     pub fn h5pcc(self) -> PathBuf {
         self.tool("h5pcc")

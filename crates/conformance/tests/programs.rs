@@ -75,6 +75,12 @@ fn h5py_openmpi() {
     }
 }
 
+/// Only Open MPI still has a C++ binding.
+#[test]
+fn cxx_error_handlers_openmpi() {
+    pario_only_as(HostMpi::OpenMpi, "cxx_handlers.cc", SourceKind::Cxx, 2);
+}
+
 /// Places beyond 2³² on a sparse file; the files are compared by the digest that the program prints.
 fn large(host: HostMpi) {
     let program = compile(host, source("large.c"), SourceKind::C, &[]);
@@ -102,7 +108,11 @@ fn large_openmpi() {
 
 /// Programs that the hosts cannot run, or only with much memory: under Pario only.
 fn pario_only(host: HostMpi, name: &str, ranks: u32) {
-    let program = compile(host, source(name), SourceKind::C, &[]);
+    pario_only_as(host, name, SourceKind::C, ranks);
+}
+
+fn pario_only_as(host: HostMpi, name: &str, kind: SourceKind, ranks: u32) {
+    let program = compile(host, source(name), kind, &[]);
     let dir = scratch();
     let run = ProgramRun::new(host, ranks, &program).arg(dir.join("file")).preload(true).timeout(120);
     let output = run.run().expect_success();

@@ -6,7 +6,8 @@
 use crate::abi::AbiFamily;
 use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host};
-use std::ffi::{CStr, c_int, c_void};
+use crate::validity::word_at;
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 impl Host {
     /// A new error handler object for files. The host never calls it.
@@ -57,6 +58,31 @@ impl Host {
         self.symbol(name).ok_or(HostError::Missing(name.to_str().unwrap_or_default()))
     }
 
+    /// Whether this is a handler for files that Open MPI's C++ binding has created. It creates them without
+    /// `MPI_File_create_errhandler`.
+    pub fn is_cxx_file_errhandler(&self, errhandler: ErrhandlerHandle) -> bool {
+        if self.family() != AbiFamily::OpenMpi || self.symbol(INVOKE).is_none() {
+            return false;
+        }
+        let (Ok(()), Ok(reference)) = (self.check_errhandler(errhandler), self.new_file_errhandler()) else {
+            return false;
+        };
+        let known = kind_and_language(reference.0);
+        let found = kind_and_language(errhandler.0);
+        let _ = self.free_errhandler(reference);
+        known == Some((KIND_FILE, LANGUAGE_C)) && found == Some((KIND_FILE, LANGUAGE_CXX))
+    }
+
+    /// Has Open MPI call one of its handlers for files. Returns the error code that the handler leaves.
+    pub fn invoke_errhandler(&self, errhandler: ErrhandlerHandle, file: usize, code: c_int) -> c_int {
+        type Invoke = unsafe extern "C-unwind" fn(usize, usize, c_int, c_int, *const c_char) -> c_int;
+        let Some(address) = self.symbol(INVOKE) else { return code };
+        // SAFETY: Open MPI's function of this name; it passes the file on and does not look into it.
+        let invoke = unsafe { std::mem::transmute::<*const c_void, Invoke>(address) };
+        // SAFETY: a handler that `is_cxx_file_errhandler` has recognised.
+        unsafe { invoke(errhandler.0, file, KIND_FILE as c_int, code, c"MPI-IO".as_ptr()) }
+    }
+
     /// `MPI_ERRORS_ARE_FATAL`.
     pub fn errors_are_fatal(&self) -> ErrhandlerHandle {
         ErrhandlerHandle(self.constants.handle.errors_are_fatal)
@@ -71,6 +97,20 @@ impl Host {
     pub fn errors_abort(&self) -> Option<ErrhandlerHandle> {
         self.constants.errors_abort.map(ErrhandlerHandle)
     }
+}
+
+/// Open MPI's function that calls a handler of any language.
+const INVOKE: &CStr = c"ompi_errhandler_invoke";
+
+/// Open MPI's numbers for the kind of object that a handler is for, and for its language.
+const KIND_FILE: u32 = 3;
+const LANGUAGE_C: u32 = 0;
+const LANGUAGE_CXX: u32 = 1;
+
+/// Kind and language in an error handler of Open MPI: after 16 bytes of every object and a name of 64 bytes.
+fn kind_and_language(raw: usize) -> Option<(u32, u32)> {
+    let word = word_at(raw.checked_add(80)?)?;
+    Some((word as u32, (word >> 32) as u32))
 }
 
 unsafe extern "C" fn stub(_: *mut c_void, _: *mut c_int) {}

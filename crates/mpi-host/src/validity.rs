@@ -243,6 +243,14 @@ enum FirstWord {
     Unknown,
 }
 
+/// The word at an address, if it can be read.
+pub(crate) fn word_at(address: usize) -> Option<usize> {
+    match first_word(address) {
+        FirstWord::Is(word) => Some(word),
+        FirstWord::Unmapped | FirstWord::Unknown => None,
+    }
+}
+
 /// The word at an address that may not be mapped.
 fn first_word(address: usize) -> FirstWord {
     let mut word = 0usize;

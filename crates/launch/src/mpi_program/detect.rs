@@ -177,12 +177,16 @@ fn is_python(name: Option<&OsStr>) -> bool {
 }
 
 /// Prints where mpi4py's extension module is. Finding it imports the package around it, not the module, so MPI
-/// is neither loaded nor started.
+/// is not started. The package from PyPI has a module for each MPI. It loads an MPI library, such as that of the same virtual
+/// environment, to choose one of them; this library is printed, too.
 const WHERE_IS_MPI4PY: &str = "\
-import importlib.util, sys
+import importlib.util, os, sys
 try: spec = importlib.util.find_spec('mpi4py.MPI')
 except ModuleNotFoundError: spec = None
-sys.stdout.write('mpi4py at ' + spec.origin if spec and spec.origin else 'no mpi4py')";
+sys.stdout.write('mpi4py at ' + spec.origin if spec and spec.origin else 'no mpi4py')
+files = [line.split(None, 5)[-1].strip() for line in open('/proc/self/maps')]
+loaded = [file for file in files if os.path.basename(file).startswith('libmpi')]
+sys.stdout.write('\\nlibrary at ' + loaded[0] if loaded else '')";
 
 fn ask_python(python: &Path, search: &SearchPaths) -> Result<ProgramMpi, UnclearMpi> {
     let failed = |why: String| UnclearMpi::Python(python.to_owned(), why);
@@ -197,10 +201,24 @@ fn ask_python(python: &Path, search: &SearchPaths) -> Result<ProgramMpi, Unclear
     let Some((_, module)) = text.split_once("mpi4py at ") else {
         return Err(UnclearMpi::NoMpi4py(python.to_owned()));
     };
+    let (module, loaded) = module.split_once("\nlibrary at ").unwrap_or((module, ""));
     let module = Path::new(module);
+    if let Some(mpi) = loaded_library(Path::new(loaded), module) {
+        return Ok(mpi);
+    }
     let opened = File::open(module).map_err(|e| failed(format!("{}: {e}", module.display())))?;
     let elf = elf::read(&opened).map_err(|e| failed(format!("{}: {e}", module.display())))?;
     walk(module, elf, search).ok_or(UnclearMpi::NoMpi)
+}
+
+/// The MPI whose library a Python has loaded for its module of mpi4py.
+fn loaded_library(file: &Path, module: &Path) -> Option<ProgramMpi> {
+    let library = file.file_name()?.to_str()?;
+    let opened = File::open(file).ok()?;
+    let elf = elf::read(&opened).ok()?;
+    let family = family_of(library, Some(elf.mentions(&opened, OPEN_MPI_SYMBOL)))?;
+    let (library, file, via) = (library.to_owned(), Some(file.to_owned()), vec![module.to_owned()]);
+    Some(ProgramMpi { family, library, file, via })
 }
 
 #[cfg(test)]
