@@ -42,7 +42,8 @@ A history that failed
 
 Planted bugs
   --bug NAME     plant a bug, and expect to find it
-  --bugs         plant each bug in turn, --jobs at a time; a table of how soon each is found (--seconds for each [600])
+  --bugs         plant each bug in turn, --jobs at a time; a table of how soon each is found (--seconds for each [600]).
+                 Rare ones are looked for in histories of their topic, unless --mode or --swarm is given
 
 Coverage
   --coverage     how many lines of the production crates the histories reach, as a table [2000 histories]
