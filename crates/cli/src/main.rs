@@ -37,6 +37,7 @@ Examples:
   pario run --host-io -n 4 -- ./simulation    the same with the MPI library's own MPI-IO
   pario up scratch.toml                       start the servers of a partition
   pario status scratch                        how they are
+  pario scale scratch --add n2:/data          add a server while programs use the partition
   pario cp -r input scratch:/                 copy files into the partition, or out of it
   pario models --size 32M --nodes 4 --ppn 4   how fast every way of sharing files is here
   pario mount scratch /mnt/scratch            show its files to ordinary programs
@@ -54,6 +55,7 @@ enum Command {
     Run(run::Arguments),
     Up(partition::up::Arguments),
     Down(partition::down::Arguments),
+    Scale(partition::scale::Arguments),
     List(partition::list::Arguments),
     Clean(partition::clean::Arguments),
     #[command(hide = true)]
@@ -82,6 +84,9 @@ fn main() -> ExitCode {
         }
         Command::Down(arguments) => {
             partition::down::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Scale(arguments) => {
+            partition::scale::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
         }
         Command::List(arguments) => {
             partition::list::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))

@@ -104,8 +104,14 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
                 panic!("no hello")
             };
             let (partition, server, secret) = (entry.id, hello.server, secret.clone());
-            let handshake_config =
-                HandshakeConfig { partition, server, servers: 2, secret, encryption: true };
+            let handshake_config = HandshakeConfig {
+                partition,
+                server,
+                servers: 2,
+                epoch: hello.epoch,
+                secret,
+                encryption: true,
+            };
             ServerHandshake::new(
                 Arc::new(handshake_config),
                 "the test".into(),
@@ -118,7 +124,8 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
             HandshakeStep::Send(answer) => stream.write_all(&answer)?,
             HandshakeStep::Accepted(accepted) => {
                 let (block, metadata) = (65536, ServerId(0));
-                let welcome = Welcome { block, metadata, cache: 1, retired: [0; 16], ledger: None };
+                let epoch = entry.epoch;
+                let welcome = Welcome { block, metadata, epoch, cache: 1, retired: [0; 16], ledger: None };
                 stream.write_all(&accepted.welcome(welcome))?;
                 let (mut sealer, opener) = accepted.ends();
                 let (mut reader, mut decoder) = (RecordReader::new(opener), FrameDecoder::new());

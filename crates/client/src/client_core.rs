@@ -13,6 +13,7 @@ use pario_wire::message::{self, OpenAccess};
 use pario_wire::{Reply, Request};
 
 use crate::client_cache::Tier1;
+use crate::connection::connection_table::ConnectionTable;
 use crate::connection::server_connection::{ConnectionGuard, ServerConnection, connect_all};
 use crate::connection::target::{Resolve, Target};
 use crate::error::{Cause, Error, Result};
@@ -62,7 +63,7 @@ pub(crate) struct ClientCore {
     pub metadata: ServerId,
     pub options: Options,
     pub client: ClientId,
-    pub connections: Box<[ServerConnection]>,
+    pub connections: ConnectionTable,
     /// The team that this client joins at every server.
     pub team: Option<Membership>,
     resolver: Arc<dyn Resolve>,
@@ -112,9 +113,7 @@ impl ClientCore {
             metadata: target.metadata,
             options,
             client: pario_transport::fresh_client().map_err(Error::Random)?,
-            connections: (0..target.servers.len() as u16)
-                .map(|server| ServerConnection::new(ServerId(server)))
-                .collect(),
+            connections: ConnectionTable::new(),
             team,
             resolver,
             network_buffer: AtomicU64::new(target.access.network_buffer),
@@ -133,7 +132,7 @@ impl ClientCore {
     }
 
     pub fn servers(&self) -> impl Iterator<Item = ServerId> + use<> {
-        (0..self.connections.len() as u16).map(ServerId)
+        (0..self.target.lock().servers.len() as u16).map(ServerId)
     }
 
     pub fn target(&self) -> Target {
@@ -158,7 +157,11 @@ impl ClientCore {
         if found.partition != target.partition {
             return changed("is another one of the same name now");
         }
-        if found.servers.len() != target.servers.len() || found.metadata != target.metadata {
+        if found.epoch < target.epoch {
+            return Ok(false);
+        }
+        let is_other = found.epoch == target.epoch && found.servers.len() != target.servers.len();
+        if is_other || found.metadata != target.metadata {
             return changed("has other servers now");
         }
         let moved = found.candidates(server, self.options.far) != target.candidates(server, self.options.far);
@@ -167,10 +170,25 @@ impl ClientCore {
         Ok(moved)
     }
 
+    /// Looks up the present set of servers. If that is not possible, the known one stays.
+    pub fn refresh(&self) -> Result<()> {
+        self.look_up(self.metadata).map(|_| ())
+    }
+
+    /// Makes sure that so many servers are known: the set may have grown since the partition was opened.
+    pub fn know_servers(&self, servers: u16) -> Result<bool> {
+        let is_known = || self.target.lock().servers.len() >= usize::from(servers);
+        if !is_known() {
+            self.refresh()?;
+        }
+        Ok(is_known())
+    }
+
     pub fn server_connection(&self, server: ServerId) -> Result<&ServerConnection> {
-        self.connections
-            .get(usize::from(server.0))
-            .ok_or_else(|| Error::Target(format!("partition {} has no server {server}", self.name)))
+        match self.know_servers(server.0.saturating_add(1))? {
+            true => Ok(self.connections.get(server)),
+            false => Err(Error::Target(format!("partition {} has no server {server}", self.name))),
+        }
     }
 
     /// Acquires a server's connection.
@@ -392,6 +410,7 @@ mod tests {
             partition: PartitionId(1),
             secret: Secret::new([7; 32]),
             servers: listeners.iter().map(at).collect(),
+            epoch: pario_types::Epoch(0),
             metadata: ServerId(0),
             access: pario_types::AccessDefaults::default(),
         };

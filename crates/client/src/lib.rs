@@ -34,7 +34,7 @@ pub use metadata::open_options::OpenOptions;
 pub use metadata::shared_counter::Counter;
 pub use pario_layout::{Layout, PlacedExtent, PlacementMap, PlacementMapId, Striping};
 pub use pario_transport::{Address, is_forked, watch_forks};
-pub use pario_types::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
+pub use pario_types::{Epoch, ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
 pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;
 pub use pario_wire::message::{Inode, LocalPart, ServerStatus, StorageSpace};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pario_runtime::time::Instant;
-use pario_types::{AccessDefaults, FileId, PartitionId, ServerId};
+use pario_types::{AccessDefaults, Epoch, FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, LocalPart, ServerStatus, StorageSpace};
 use pario_wire::{Reply, Request};
 
@@ -70,9 +70,15 @@ impl Partition {
         self.core.target().partition
     }
 
-    /// Its servers.
+    /// Its servers. `pario scale` may change the set; the client notices that when it needs another server, and when it connects to one
+    /// that knows a later set.
     pub fn servers(&self) -> impl Iterator<Item = ServerId> + use<> {
         self.core.servers()
+    }
+
+    /// The version of the set of its servers.
+    pub fn epoch(&self) -> Epoch {
+        self.core.target().epoch
     }
 
     /// The server with the name space.
@@ -88,10 +94,7 @@ impl Partition {
 
     /// Whether a server's cache is mapped into this process: it is on the same host and has been used.
     pub fn is_mapped(&self, server: ServerId) -> bool {
-        self.core
-            .connections
-            .get(usize::from(server.0))
-            .is_some_and(|server_connection| server_connection.pool().is_some())
+        self.core.connections.get(server).pool().is_some()
     }
 
     /// What its description says about accesses to its files, where a program says nothing else.
@@ -123,13 +126,14 @@ impl Partition {
 
     /// The space on the storage of each server. Servers that share a file system each report all of its space.
     pub fn rooms(&self) -> Result<Vec<StorageSpace>> {
+        self.core.refresh()?;
         let requests: Vec<_> = self.servers().map(|server| (server, Request::StorageSpace)).collect();
         let replies = self.core.call_all(&requests)?;
-        let room = |(server, reply)| match reply {
+        let room = |((server, _), reply): (&(ServerId, Request), Reply)| match reply {
             Reply::StorageSpace(room) => Ok(room),
-            other => Err(unexpected(server, &Request::StorageSpace, &other)),
+            other => Err(unexpected(*server, &Request::StorageSpace, &other)),
         };
-        self.servers().zip(replies).map(room).collect()
+        requests.iter().zip(replies).map(room).collect()
     }
 
     /// Returns the status that a server reports.
@@ -147,6 +151,7 @@ impl Partition {
 
     /// Makes all servers store everything on their media.
     pub fn sync(&self) -> Result<()> {
+        self.core.refresh()?;
         let all = Request::Sync { file: FileId(0), durable: true };
         let requests: Vec<_> = self.servers().map(|server| (server, all.clone())).collect();
         self.core.call_all(&requests).map(|_| ())

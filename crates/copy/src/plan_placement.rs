@@ -30,7 +30,7 @@ impl PlanPlacement {
         places: &ServerAssignments,
         entry: &Entry,
     ) -> Result<PlanPlacement, Error> {
-        let count = entry.description.structure().servers.len() as u16;
+        let count = entry.members() as u16;
         if let Some(server) = places.servers().find(|server| server.0 >= count) {
             return Err(Error::NoServer { partition: entry.name().to_owned(), server: server.0, count });
         }

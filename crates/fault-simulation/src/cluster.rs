@@ -13,7 +13,7 @@ use pario_runtime::simulation::process::{self, HostId, SimulatedPid};
 use pario_runtime::simulation::scheduler;
 use pario_server::{Config, PoolConfig, Server, ServerFaults, ShutdownHandle, ViewCacheConfig};
 use pario_transport::Address;
-use pario_types::{AccessDefaults, PartitionId, ServerId};
+use pario_types::{AccessDefaults, Epoch, PartitionId, ServerId};
 use pario_wire::Secret;
 
 use crate::client::Resolver;
@@ -113,6 +113,7 @@ impl Cluster {
             partition: PARTITION,
             secret: Secret::new([9; 32]),
             servers: self.addresses(host),
+            epoch: Epoch(0),
             metadata: ServerId(0),
             access: AccessDefaults { tier1: self.plan.tier1, ..AccessDefaults::default() },
         }
@@ -127,6 +128,7 @@ impl Cluster {
             partition: PARTITION,
             server: ServerId(server),
             servers: plan.servers,
+            epoch: Epoch(0),
             metadata: ServerId(0),
             secret: Secret::new([9; 32]),
             encryption: false,

@@ -78,7 +78,7 @@ pub fn adopt(
     let found = look(request, until, settings)?;
     let (manifest, servers) = together(&found)?;
     let description = describe(request, &manifest.description, servers)?;
-    Ok(registry.adopt(manifest.id, &description, &host::name())?)
+    Ok(registry.adopt(manifest.id, &description, &host::name(), manifest.epoch)?)
 }
 
 /// Reads what the directories say.
@@ -129,11 +129,16 @@ fn look(
 
 /// Puts the directories of one partition in the order of its servers: each has to be there once.
 fn together(found: &[(Resource, Manifest)]) -> Result<(&Manifest, Vec<Resource>), AdoptionError> {
-    let (_, manifest) = found.first().ok_or(AdoptionError::None)?;
+    let (_, first) = found.first().ok_or(AdoptionError::None)?;
+    // A server that was not told of the last change of the set has an older manifest.
+    let own = found.iter().map(|(_, manifest)| manifest).filter(|manifest| manifest.id == first.id);
+    let manifest = own.fold(first, |latest, one| if one.epoch > latest.epoch { one } else { latest });
     let structure = manifest.description.structure();
     let mut servers: Vec<Option<&Resource>> = vec![None; structure.servers.len()];
     for (resource, other) in found {
-        if other.id != manifest.id || other.description.structure().servers.len() != servers.len() {
+        let count = other.description.structure().servers.len();
+        let is_other_set = other.epoch == manifest.epoch && count != servers.len();
+        if other.id != manifest.id || is_other_set || usize::from(other.server.0) >= servers.len() {
             return Err(AdoptionError::Foreign {
                 place: resource.clone(),
                 name: other.description.name().to_owned(),
@@ -183,11 +188,12 @@ fn describe(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_types::PartitionId;
+    use pario_types::{Epoch, PartitionId};
 
     fn found(id: u128, server: u16, place: &str) -> (Resource, Manifest) {
         let description = Description::parse("servers = ['/a', 'n1:/b', '/c']", Some("p")).expect("sound");
-        let manifest = Manifest { id: PartitionId(id), server: ServerId(server), description };
+        let (server, epoch, peers) = (ServerId(server), Epoch(0), Vec::new());
+        let manifest = Manifest { id: PartitionId(id), server, description, epoch, peers };
         (Resource::parse(place).expect("a place"), manifest)
     }
 
@@ -196,6 +202,17 @@ mod tests {
         let all = [found(1, 2, "n9:/z"), found(1, 0, "/x"), found(1, 1, "n1:/b")];
         let (_, servers) = together(&all).expect("complete");
         assert_eq!(servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["/x", "n1:/b", "n9:/z"]);
+    }
+
+    #[test]
+    fn the_latest_set_of_servers_counts() {
+        let mut old = found(1, 0, "/a");
+        old.1.description = Description::parse("servers = ['/a', 'n1:/b']", Some("p")).expect("sound");
+        let mut all = [old, found(1, 1, "n1:/b"), found(1, 2, "/c")];
+        all[1].1.epoch = Epoch(1);
+        all[2].1.epoch = Epoch(1);
+        let (manifest, servers) = together(&all).expect("complete");
+        assert_eq!((manifest.epoch, servers.len()), (Epoch(1), 3));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::pools::sweep;
 use crate::settings::LaunchSettings;
 use crate::start::Starter;
-use crate::{NodeLauncher, host, reach};
+use crate::{NodeLauncher, host, reach, scale};
 use pario_registry::{Description, Entry, Registry, Secret};
 use pario_runtime::thread::ScopedJoinHandle;
 use pario_runtime::time::Instant;
@@ -38,16 +38,18 @@ pub fn bring_up(
 ) -> Result<StartedPartition, Error> {
     sweep(&settings.run_base());
     let lock = registry.lock_partition(description.name(), deadline)?;
-    let entry = entry(registry, &description)?;
-    let dead = dead(&entry, &registry.secret(entry.id)?);
+    let until = Instant::now() + deadline;
+    let (entry, description) = entry(registry, &description)?;
+    let (entry, mut note) = scale::undo_addition(registry, &lock, entry, until, settings)?;
+    let secret = registry.secret(entry.id)?;
+    let stopped = dead(&entry, &secret);
     // Servers of one partition have the same settings: those of the first to run.
-    let all = dead.len() == entry.description.structure().servers.len();
-    let mut note = String::new();
+    let all = stopped.len() == entry.members();
     if entry.description.settings() != description.settings() && !all {
         note += "changed settings count from the next start of all its servers on\n";
     }
-    let entry = match dead.len() {
-        0 => entry,
+    let (entry, started) = match stopped.len() {
+        0 => (entry, 0),
         _ => {
             let entry = registry.update(lock.name(), |entry| {
                 if all {
@@ -56,41 +58,80 @@ pub fn bring_up(
             })?;
             let launcher = NodeLauncher::new(entry.description.settings().launcher, settings);
             let starter = Starter { registry, launcher: &launcher, settings };
-            let (entry, notes) = starter.start(entry, &dead, Instant::now() + deadline)?;
+            let StartedServers { entry, started, notes } = start(&starter, entry, &secret, stopped, until)?;
             note += &notes;
-            entry
+            (entry, started)
         }
     };
-    Ok(StartedPartition { entry, started: dead.len(), note })
+    // Servers that went on running while 'pario scale' was interrupted may not know of the last change of the set.
+    scale::tell_servers(&entry, &secret, until)?;
+    Ok(StartedPartition { entry, started, note })
 }
 
-/// The partition's entry, new if there was none; what is fixed has to be as it was.
-fn entry(registry: &Registry, description: &Description) -> Result<Entry, Error> {
+/// Servers that were started, and the partition's entry afterwards.
+struct StartedServers {
+    entry: Entry,
+    started: usize,
+    notes: String,
+}
+
+/// Starts these servers. A server that has died may be started by its supervisor at the same time: then the start fails, and those that
+/// still do not run are tried again.
+fn start(
+    starter: &Starter<'_>,
+    entry: Entry,
+    secret: &Secret,
+    mut stopped: Vec<ServerId>,
+    until: Instant,
+) -> Result<StartedServers, Error> {
+    loop {
+        let error = match starter.start(entry.clone(), &stopped, until) {
+            Ok((entry, notes)) => return Ok(StartedServers { entry, started: stopped.len(), notes }),
+            Err(error) => error,
+        };
+        let entry = starter.registry.get(entry.name())?;
+        let still = dead(&entry, secret);
+        if still.is_empty() {
+            return Ok(StartedServers { entry, started: 0, notes: String::new() });
+        }
+        if still.len() >= stopped.len() || Instant::now() >= until {
+            return Err(error);
+        }
+        stopped = still;
+    }
+}
+
+/// The partition's entry, new if there was none, and the description with its present servers; what is fixed has to be as it was.
+fn entry(registry: &Registry, description: &Description) -> Result<(Entry, Description), Error> {
     let here = host::name();
     let entry = match registry.get(description.name()) {
-        Err(pario_registry::Error::NoPartition(_)) => return Ok(registry.create(description, &here)?),
+        Err(pario_registry::Error::NoPartition(_)) => {
+            return Ok((registry.create(description, &here)?, description.clone()));
+        }
         other => other?,
     };
     if !entry.made && entry.running.is_empty() {
         // It never came up, perhaps because of a mistake in its description.
-        return Ok(registry.update(description.name(), |entry| {
+        let entry = registry.update(description.name(), |entry| {
             entry.description = description.clone();
             entry.host = here;
-        })?);
+        })?;
+        return Ok((entry, description.clone()));
     }
-    entry.description.check_same_structure(description)?;
+    let description = entry.with_present_servers(description)?;
+    entry.description.check_same_structure(&description)?;
     let has_local = description.structure().servers.iter().any(|resource| resource.node.is_none());
     if has_local && !host::is_here(&entry.host) {
         let name = entry.name().to_owned();
         return Err(Error::OtherHost { name, created: entry.host, here });
     }
-    Ok(entry)
+    Ok((entry, description))
 }
 
-/// The servers that do not run. All are tried at once: each of a node that is gone takes its time.
-fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
-    let servers = entry.description.structure().servers.len();
-    let all = (0..servers).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
+/// The members that do not run. All are tried at once: each of a node that is gone takes its time.
+pub(crate) fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
+    let all =
+        (0..entry.members()).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
     pario_runtime::thread::scope(|scope| {
         let asked: Vec<_> = all
             .map(|server| (server, entry.running.get(&server)))

@@ -1,6 +1,7 @@
 //! Errors of launching and stopping servers.
 
 use crate::adoption::AdoptionError;
+use crate::scale::ScaleError;
 use crate::unsettled::UnsettledServer;
 use pario_runtime::process::Command;
 use std::io;
@@ -65,6 +66,9 @@ pub enum Error {
         /// Which servers, and why.
         unsettled: Vec<UnsettledServer>,
     },
+    /// The set of servers could not be changed.
+    #[error(transparent)]
+    Scale(#[from] Box<ScaleError>),
     /// A partition could not be registered again from its directories.
     #[error(transparent)]
     Adoption(#[from] Box<AdoptionError>),
@@ -73,6 +77,12 @@ pub enum Error {
 impl From<AdoptionError> for Error {
     fn from(error: AdoptionError) -> Error {
         Error::Adoption(Box::new(error))
+    }
+}
+
+impl From<ScaleError> for Error {
+    fn from(error: ScaleError) -> Error {
+        Error::Scale(Box::new(error))
     }
 }
 

@@ -28,6 +28,7 @@ mod partition_survey;
 pub mod pools;
 mod process;
 pub mod reach;
+mod scale;
 pub mod serve;
 mod server_process;
 mod settings;
@@ -50,6 +51,7 @@ pub use on_demand::{OnDemandError, OnDemandPartition, OnDemandRequest, plain_pat
 pub use partition_status::{PartitionStatus, ServerCondition};
 pub use partition_survey::{FoundPool, PartitionSurvey, SurveyedPartition, UnaskedHost};
 pub use process::LaunchedProcess;
+pub use scale::{ScaleError, ScaledPartition, add_servers, resume_scaling};
 pub use settings::{LaunchSettings, run_base};
 pub use signals::start_session;
 pub use take_down::{StopOptions, take_down};

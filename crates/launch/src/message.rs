@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pario_registry::{Description, Running, Secret};
-use pario_types::{PartitionId, ServerId};
+use pario_types::{Epoch, PartitionId, ServerId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -30,7 +30,7 @@ use crate::pools::HostPool;
 use crate::task::DirectoryContents;
 
 /// The version of these messages.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest line: a partition of 65535 servers fits.
 const LONGEST: u64 = 64 << 20;
 
@@ -47,6 +47,9 @@ pub struct ServerStart {
     pub server: ServerId,
     /// The partition's structure and settings.
     pub description: Description,
+    /// The version of the set of servers in the description.
+    #[serde(with = "epoch")]
+    pub epoch: Epoch,
     /// The secret that clients prove that they know.
     #[serde(with = "secret")]
     pub secret: Secret,
@@ -187,6 +190,18 @@ pub(crate) mod server {
     }
 }
 
+mod epoch {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(epoch: &Epoch, serializer: S) -> Result<S::Ok, S::Error> {
+        epoch.0.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Epoch, D::Error> {
+        u64::deserialize(deserializer).map(Epoch)
+    }
+}
+
 mod secret {
     use super::*;
 
@@ -218,6 +233,7 @@ pub(crate) mod tests {
             partition: PartitionId(0xabcdef),
             server: ServerId(1),
             description: Description::parse("servers = ['/a', 'n1:/b']", Some("p")).expect("sound"),
+            epoch: Epoch(0),
             secret: Secret::new(std::array::from_fn(|i| i as u8 * 7)),
             made: true,
             local: false,

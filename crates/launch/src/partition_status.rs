@@ -37,8 +37,7 @@ impl PartitionStatus {
     /// Asks all servers.
     pub fn ask(registry: &Registry, entry: Entry, patience: Duration) -> PartitionStatus {
         let secret = registry.secret(entry.id).map_err(|error| error.to_string());
-        let numbers: Vec<ServerId> =
-            (0..entry.description.structure().servers.len()).map(|server| ServerId(server as u16)).collect();
+        let numbers: Vec<ServerId> = (0..entry.members()).map(|server| ServerId(server as u16)).collect();
         let mut servers = Vec::new();
         for some in numbers.chunks(TOGETHER) {
             pario_runtime::thread::scope(|scope| {
@@ -76,8 +75,7 @@ fn ask(
     patience: Duration,
 ) -> ServerCondition {
     let deadline = Instant::now() + patience;
-    let servers = entry.description.structure().servers.len() as u16;
-    let identity = ServerIdentity { partition: entry.id, server, servers };
+    let identity = ServerIdentity::of(entry, server);
     let mut why = "its socket is not there".to_owned();
     for address in addresses(running) {
         if let Address::Unix(path) = &address

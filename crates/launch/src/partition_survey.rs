@@ -66,7 +66,7 @@ impl SurveyedPartition {
         match self.entry.running.len() - self.silent.here.len() {
             0 => "down",
             _ if !self.silent.elsewhere.is_empty() => "not answering",
-            left if left == self.entry.description.structure().servers.len() => "up",
+            left if left == self.entry.members() => "up",
             _ => "partly up",
         }
     }

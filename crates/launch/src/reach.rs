@@ -4,7 +4,7 @@ use crate::host;
 use pario_registry::{Entry, Running, Secret};
 use pario_runtime::time::Instant;
 use pario_transport::{Address, Connection, SocketOptions, Stream, fresh_client};
-use pario_types::{PartitionId, RequestId, ServerId};
+use pario_types::{Epoch, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub fn shut_down(
 }
 
 /// Sends a server one request.
-fn ask(
+pub(crate) fn ask(
     entry: &Entry,
     server: ServerId,
     running: &Running,
@@ -79,8 +79,7 @@ fn ask(
     request: &Request,
     deadline: Instant,
 ) -> Result<Reply, String> {
-    let servers = entry.description.structure().servers.len() as u16;
-    let whom = ServerIdentity { partition: entry.id, server, servers };
+    let whom = ServerIdentity::of(entry, server);
     let mut last = "it has no address".to_owned();
     for address in addresses(running) {
         match connect(&whom, &address, secret, deadline) {
@@ -99,6 +98,19 @@ pub struct ServerIdentity {
     pub server: ServerId,
     /// How many servers the partition has.
     pub servers: u16,
+    /// The version of this set.
+    pub epoch: Epoch,
+}
+
+impl ServerIdentity {
+    /// That of a server of a partition in the registry. A server that is being added knows the set of which it will be a member.
+    pub fn of(entry: &Entry, server: ServerId) -> ServerIdentity {
+        let (servers, epoch) = match entry.is_joining(server) {
+            true => (entry.description.structure().servers.len(), entry.epoch.next()),
+            false => (entry.members(), entry.epoch),
+        };
+        ServerIdentity { partition: entry.id, server, servers: servers as u16, epoch }
+    }
 }
 
 /// Connects to a server as a command.
@@ -113,6 +125,7 @@ pub fn connect(
         partition: whom.partition,
         server: whom.server,
         servers: whom.servers,
+        epoch: whom.epoch,
         client,
         program: client.0 as u64,
         role: Role::Tool,

@@ -7,7 +7,7 @@ use crate::reach::addresses;
 use crate::settings::run_base;
 use crate::signals;
 use crate::supervised::PREDECESSOR;
-use pario_registry::{Listen, Manifest, Scheduling, leave_run_directory, remove_run_directory};
+use pario_registry::{Listen, Manifest, Resource, Scheduling, leave_run_directory, remove_run_directory};
 use pario_runtime::fs;
 use pario_runtime::process::ExitCode;
 use pario_runtime::sync::mpsc::{Receiver, channel};
@@ -18,6 +18,7 @@ use pario_server::{
 };
 use pario_transport::Address;
 use pario_types::ErrorKind;
+use pario_wire::message::ServerSet;
 use std::io::{self, BufRead, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
@@ -61,6 +62,9 @@ pub fn serve(input: impl BufRead + Send + 'static) -> ExitCode {
         }
     }
 }
+
+/// The addresses of each server, as a manifest has them.
+type PeerTexts = Vec<Vec<String>>;
 
 /// The exit code of a server that was told to end and could not store everything. It is not started again.
 pub const UNSAVED: u8 = 3;
@@ -150,13 +154,19 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
     let heard = listen(input)?;
     let Ok(ServerEvent::Line(told)) = heard.recv() else { return Err("no start message came".into()) };
     let start: ServerStart = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
+    let (start, later_peers) = with_latest_servers(start)?;
     let (address, note) = listening(&start)?;
     let config = config(&start, address)?;
     // Only for commands that find the directory without its partition.
     let _ = owner(&start).write(&config.run_directory);
     let server = start_server(&config)?;
-    let manifest =
-        Manifest { id: start.partition, server: start.server, description: start.description.clone() };
+    let manifest = Manifest {
+        id: start.partition,
+        server: start.server,
+        description: start.description.clone(),
+        epoch: start.epoch,
+        peers: later_peers.clone().unwrap_or_default(),
+    };
     if let Err(error) = manifest.write(&config.directory) {
         server.shut_down().map_err(|e| e.to_string())?;
         return Err(error.to_string().into());
@@ -186,7 +196,12 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
         let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
         return Err("ended before it served: whoever started this server is gone".into());
     };
-    server.set_peers(peers.peers.iter().map(addresses).collect());
+    server.set_peers(match later_peers {
+        Some(later) => parse_peers(&later)?,
+        None => peers.peers.iter().map(addresses).collect(),
+    });
+    let directory = config.directory.clone();
+    server.record_server_sets(move |set| record_servers(&directory, &manifest, set));
     // From here on nothing depends on whether the message arrives.
     let _ = say(&HostMessage::Serving);
     let (shutdown, probe) = (server.shutdown_handle(), server.worker_probe());
@@ -196,6 +211,42 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
     server.wait()?;
     let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
     Ok(())
+}
+
+/// The parameters with the servers of the manifest, if the manifest has a later set: a supervisor starts a server again with the set of the
+/// time when it started the first one. Returns the addresses of the later set, too.
+fn with_latest_servers(mut start: ServerStart) -> Result<(ServerStart, Option<PeerTexts>), String> {
+    let resource = start.description.structure().servers.get(usize::from(start.server.0));
+    let directory = PathBuf::from(&resource.ok_or("there is no such server")?.dir);
+    // If it cannot be read, the store's own checks tell whether the directory is the right one.
+    let Ok(manifest) = Manifest::read(&directory) else { return Ok((start, None)) };
+    let is_own = (manifest.id, manifest.server) == (start.partition, start.server);
+    if !is_own || manifest.epoch <= start.epoch || manifest.peers.is_empty() {
+        return Ok((start, None));
+    }
+    let servers = manifest.description.structure().servers.clone();
+    start.description = start.description.with_servers(servers).map_err(|e| e.to_string())?;
+    start.epoch = manifest.epoch;
+    Ok((start, Some(manifest.peers)))
+}
+
+fn parse_peers(peers: &[Vec<String>]) -> Result<Vec<Vec<Address>>, String> {
+    let parse = |texts: &Vec<String>| {
+        texts.iter().map(|text| text.parse().map_err(|e: pario_transport::Error| e.to_string())).collect()
+    };
+    peers.iter().map(parse).collect()
+}
+
+/// Records a new set of servers in the manifest of a server's directory.
+fn record_servers(directory: &Path, first: &Manifest, set: &ServerSet) -> Result<(), String> {
+    let places = set.servers.iter().map(|member| {
+        Resource::parse(&member.place).ok_or_else(|| format!("{:?} is no place of a server", member.place))
+    });
+    let servers = places.collect::<Result<Vec<_>, String>>()?;
+    let description = first.description.with_servers(servers).map_err(|e| e.to_string())?;
+    let peers = set.servers.iter().map(|member| member.addresses.clone()).collect();
+    let manifest = Manifest { description, epoch: set.epoch, peers, ..first.clone() };
+    manifest.write(directory).map_err(|e| e.to_string())
 }
 
 fn owner(start: &ServerStart) -> PoolOwner {
@@ -263,6 +314,7 @@ fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String>
         partition: start.partition,
         server: start.server,
         servers: structure.servers.len() as u16,
+        epoch: start.epoch,
         metadata: structure.metadata,
         secret: start.secret.clone(),
         encryption: settings.encryption,

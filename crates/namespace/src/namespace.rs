@@ -46,6 +46,13 @@ impl NamespaceConfig {
         NamespaceConfig { partition, servers, stripe, count: 0, journal: 64 << 20, made, highest_file }
     }
 
+    /// The striping of files whose layout request says nothing.
+    fn striping(&self) -> Result<Striping, Error> {
+        let NamespaceConfig { stripe, servers, count, .. } = *self;
+        let count = if count == 0 { servers } else { count.min(servers) };
+        Striping::new(stripe, count, 0, servers).map_err(|_| Error::BadStriping { stripe, first: 0, servers })
+    }
+
     /// Whether there must be a name space already.
     pub(crate) fn is_used(&self) -> bool {
         self.made || self.highest_file != FileId(0)
@@ -163,10 +170,7 @@ impl Namespace {
         config: NamespaceConfig,
         now: Stamp,
     ) -> Result<(Namespace, RecoveryReport), Error> {
-        let NamespaceConfig { stripe, servers, count, .. } = config;
-        let count = if count == 0 { servers } else { count.min(servers) };
-        let striping = Striping::new(stripe, count, 0, servers);
-        let striping = striping.map_err(|_| Error::BadStriping { stripe, first: 0, servers })?;
+        let striping = config.striping()?;
         let (journal, state, recovered) = Journal::open(disk, &config, now)?;
         let mut namespace = Namespace {
             config,
@@ -304,6 +308,14 @@ impl Namespace {
     /// Checks that the directory of this path may be changed.
     pub(crate) fn permit_change(&self, place: Place<'_>) -> Result<(), Error> {
         self.permit(self.inode(place.parent)?, WRITE, place.path.parent())
+    }
+
+    /// Places new files on so many servers. Files that exist keep their layout.
+    pub fn set_servers(&mut self, servers: u16) -> Result<(), Error> {
+        let config = NamespaceConfig { servers, ..self.config };
+        self.striping = config.striping()?;
+        self.config = config;
+        Ok(())
     }
 
     /// Returns the striping of the next file.

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod env;
+mod scaling;
 pub mod view;
 
 /// A partition.
@@ -137,13 +138,15 @@ pub use pario_client::Role;
 pub use pario_client::{Address, Resolve, Secret, Target};
 
 #[doc(inline)]
-pub use pario_client::{FileId, Layout, Offset, PartitionId, PlacementMap, Pos, ServerId, Striping};
+pub use pario_client::{Epoch, FileId, Layout, Offset, PartitionId, PlacementMap, Pos, ServerId, Striping};
 
 #[doc(inline)]
 pub use pario_client::{ServerStatus, StorageSpace};
 
 #[doc(inline)]
 pub use pario_view::View;
+
+pub use scaling::{Scaling, scale};
 
 /// Opens the partition of that name: one that is up, in the registry in `$PARIO_HOME` or else in `~/.pario`.
 ///

@@ -1,10 +1,10 @@
 //! The registry's record of a partition, and its format.
 //!
-//! `registry.json`, version 2:
+//! `registry.json`, version 3:
 //!
 //! ```json
 //! {
-//!   "version": 2,
+//!   "version": 3,
 //!   "partitions": {
 //!     "scratch": {
 //!       "id": "00112233445566778899aabbccddeeff",
@@ -17,7 +17,10 @@
 //!         "0": { "host": "n0", "pid": 4711, "unix": "/dev/shm/…", "tcp": "10.0.0.1:40000", "started": 170… }
 //!       },
 //!       "abandoned": [1],
-//!       "ports": [40000, 40001]
+//!       "ports": [40000, 40001],
+//!       "epoch": 1,
+//!       "joining": 0,
+//!       "origin": ["n0:/data"]
 //!     }
 //!   }
 //! }
@@ -27,14 +30,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pario_types::{PartitionId, ServerId, Stamp};
+use pario_types::{Epoch, PartitionId, ServerId, Stamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::description::Description;
+use crate::error::Error;
 
 /// The version of the registry's file.
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 
 /// A partition in the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +69,15 @@ pub struct Entry {
     /// look there for one that was stopped and is started again.
     #[serde(default)]
     pub ports: Vec<u16>,
+    /// The version of the set of servers.
+    #[serde(with = "epoch")]
+    pub epoch: Epoch,
+    /// The number of the last servers of the description that are being added: nothing is stored on them, and clients do not know
+    /// them. They become members when all of them serve; otherwise they are dropped from the description again.
+    pub joining: u16,
+    /// The servers with which the partition was created, if the set has changed since: a partition file that names them means this
+    /// partition.
+    pub origin: Vec<String>,
 }
 
 /// A server that was started.
@@ -97,9 +110,35 @@ impl Entry {
         self.description.name()
     }
 
-    /// Whether every server was started and not stopped. One may have died since.
+    /// Whether every member was started and not stopped. One may have died since.
     pub fn is_up(&self) -> bool {
-        self.running.len() == self.description.structure().servers.len()
+        let members = self.members();
+        self.running.keys().filter(|server| usize::from(server.0) < members).count() == members
+    }
+
+    /// The number of its servers, without those that are being added.
+    pub fn members(&self) -> usize {
+        self.description.structure().servers.len() - usize::from(self.joining)
+    }
+
+    /// Whether a server is being added.
+    pub fn is_joining(&self, server: ServerId) -> bool {
+        usize::from(server.0) >= self.members()
+    }
+
+    /// The servers that are being added.
+    pub fn joining_servers(&self) -> impl Iterator<Item = ServerId> + use<> {
+        (self.members()..self.description.structure().servers.len()).map(|server| ServerId(server as u16))
+    }
+
+    /// A description that a user gives for this partition, with the present servers if it names those with which the partition was
+    /// created.
+    pub fn with_present_servers(&self, asked: &Description) -> Result<Description, Error> {
+        let named = asked.structure().servers.iter().map(ToString::to_string);
+        match !self.origin.is_empty() && named.eq(self.origin.iter().cloned()) {
+            true => asked.with_servers(self.description.structure().servers.clone()),
+            false => Ok(asked.clone()),
+        }
     }
 
     /// The port at which a server last listened for other hosts.
@@ -152,6 +191,8 @@ impl Contents {
             let servers = entry.description.structure().servers.len();
             if entry.name() != name {
                 Some(format!("the description of {name:?} is that of {:?}", entry.name()))
+            } else if usize::from(entry.joining) >= servers {
+                Some(format!("{name:?} has {servers} servers, and {} of them are being added", entry.joining))
             } else if entry.running.keys().chain(&entry.abandoned).any(|id| usize::from(id.0) >= servers) {
                 Some(format!("{name:?} has {servers} servers, but one of a higher number is listed"))
             } else {
@@ -185,6 +226,18 @@ pub(crate) mod hexadecimal {
         let sound = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let id = sound.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
         id.map(PartitionId).ok_or_else(|| D::Error::custom("an id has 32 hexadecimal digits"))
+    }
+}
+
+pub(crate) mod epoch {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(epoch: &Epoch, serializer: S) -> Result<S::Ok, S::Error> {
+        epoch.0.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Epoch, D::Error> {
+        u64::deserialize(deserializer).map(Epoch)
     }
 }
 

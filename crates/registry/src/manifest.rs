@@ -1,30 +1,31 @@
 //! The manifest in a server's directory, by which a partition can be registered again from its directories alone.
 //!
-//! `partition`, version 1, text:
+//! `partition`, version 2, text:
 //!
 //! ```text
-//! pario-partition 1
+//! pario-partition 2
 //! crc32c 0a1b2c3d
-//! {"id":"00112233445566778899aabbccddeeff","server":1,"description":{"name":"scratch","servers":["n0:/data","n1:/data"],…}}
+//! {"id":"00112233445566778899aabbccddeeff","server":1,"description":{"name":"scratch","servers":["n0:/data","n1:/data"],…},"epoch":1,"peers":[["unix:…/0/socket"],["tcp:n1:40000"]]}
 //! ```
 //!
 //! The checksum is that of all bytes after its own line. The file is replaced as a whole (mode 600) whenever a server
-//! starts with another description. It contains no secret: registering the partition again creates a new one.
+//! starts with another description, and when the set of servers changes while it runs: a server that is started again with an older
+//! set continues with the set and the addresses (`peers`) of its manifest. It contains no secret: registering the partition again creates a new one.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pario_types::{PartitionId, ServerId};
+use pario_types::{Epoch, PartitionId, ServerId};
 use serde::{Deserialize, Serialize};
 
 use crate::description::Description;
-use crate::entry::{hexadecimal, number};
+use crate::entry::{epoch, hexadecimal, number};
 use crate::error::Error;
 use crate::replace::replace;
 
 const NAME: &str = "partition";
 const HEAD: &str = "pario-partition ";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The manifest in a server's directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,11 @@ pub struct Manifest {
     pub server: ServerId,
     /// The description of the partition, as of the last start of its servers.
     pub description: Description,
+    /// The version of the set of servers.
+    #[serde(with = "epoch")]
+    pub epoch: Epoch,
+    /// The addresses of the servers, if the set has changed since the server was started.
+    pub peers: Vec<Vec<String>>,
 }
 
 impl Manifest {
@@ -65,7 +71,7 @@ impl Manifest {
 
     fn says_the_same(&self, other: &Manifest) -> bool {
         let same = self.description.check_same_structure(&other.description).is_ok();
-        same && (self.id, self.server) == (other.id, other.server)
+        same && (self.id, self.server, self.epoch) == (other.id, other.server, other.epoch)
     }
 
     fn text(&self) -> String {
@@ -104,7 +110,7 @@ mod tests {
     fn manifest(cache: &str) -> Manifest {
         let text = format!("servers = ['/a', 'n1:/b']\ncache = '{cache}'");
         let description = Description::parse(&text, Some("p")).expect("sound");
-        Manifest { id: PartitionId(7), server: ServerId(1), description }
+        Manifest { id: PartitionId(7), server: ServerId(1), description, epoch: Epoch(0), peers: Vec::new() }
     }
 
     #[test]

@@ -15,9 +15,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pario_types::{PartitionId, Secret, Stamp};
+use pario_types::{Epoch, PartitionId, Secret, ServerId, Stamp};
 
-use crate::description::{Description, is_name};
+use crate::description::{Description, Resource, is_name};
 use crate::entry::{Contents, Entry, VERSION, Version};
 use crate::error::Error;
 use crate::lock::Lock;
@@ -86,12 +86,19 @@ impl Registry {
 
     /// Creates an entry and a secret for a new partition. `host` is this one.
     pub fn create(&self, description: &Description, host: &str) -> Result<Entry, Error> {
-        self.add(PartitionId(u128::from_le_bytes(random_bytes()?)), description, host, false)
+        let id = PartitionId(u128::from_le_bytes(random_bytes()?));
+        self.add(id, description, host, None)
     }
 
-    /// Creates an entry and a new secret for a partition that has data already.
-    pub fn adopt(&self, id: PartitionId, description: &Description, host: &str) -> Result<Entry, Error> {
-        self.add(id, description, host, true)
+    /// Creates an entry and a new secret for a partition that has data already. `epoch` is that of its set of servers.
+    pub fn adopt(
+        &self,
+        id: PartitionId,
+        description: &Description,
+        host: &str,
+        epoch: Epoch,
+    ) -> Result<Entry, Error> {
+        self.add(id, description, host, Some(epoch))
     }
 
     fn add(
@@ -99,7 +106,7 @@ impl Registry {
         id: PartitionId,
         description: &Description,
         host: &str,
-        made: bool,
+        made: Option<Epoch>,
     ) -> Result<Entry, Error> {
         let added = self.change(|registry, partitions| {
             if let Some(known) = partitions.values().find(|entry| entry.id == id) {
@@ -115,11 +122,14 @@ impl Registry {
                 description: description.clone(),
                 host: host.to_owned(),
                 created: Stamp::now(),
-                made,
+                made: made.is_some(),
                 generation: 0,
                 running: BTreeMap::new(),
                 abandoned: BTreeSet::new(),
                 ports: Vec::new(),
+                epoch: made.unwrap_or_default(),
+                joining: 0,
+                origin: Vec::new(),
             };
             // An interrupted change may have left one.
             registry.forget_secret(&registry.draft_path(entry.id))?;
@@ -135,13 +145,40 @@ impl Registry {
     /// Changes a partition's entry, and returns it as it is then. Name and id stay as they are, and so does
     /// its structure once it was made.
     pub fn update(&self, name: &str, change: impl FnOnce(&mut Entry)) -> Result<Entry, Error> {
+        self.update_entry(name, |before, entry| {
+            change(entry);
+            if before.made { before.description.check_same_structure(&entry.description) } else { Ok(()) }
+        })
+    }
+
+    /// Changes the servers of a partition, and what else `change` changes with them.
+    pub fn update_servers(
+        &self,
+        lock: &PartitionLock,
+        servers: Vec<Resource>,
+        change: impl FnOnce(&mut Entry),
+    ) -> Result<Entry, Error> {
+        self.update_entry(&lock.name, |before, entry| {
+            entry.description = before.description.with_servers(servers)?;
+            change(entry);
+            let servers = entry.description.structure().servers.len();
+            entry.ports.truncate(servers);
+            let is_there = |server: &ServerId| usize::from(server.0) < servers;
+            entry.running.retain(|server, _| is_there(server));
+            entry.abandoned.retain(is_there);
+            Ok(())
+        })
+    }
+
+    fn update_entry(
+        &self,
+        name: &str,
+        change: impl FnOnce(&Entry, &mut Entry) -> Result<(), Error>,
+    ) -> Result<Entry, Error> {
         self.change(|_, partitions| {
             let entry = partitions.get_mut(name).ok_or_else(|| Error::NoPartition(name.to_owned()))?;
             let before = entry.clone();
-            change(entry);
-            if before.made {
-                before.description.check_same_structure(&entry.description)?;
-            }
+            change(&before, entry)?;
             assert_eq!(
                 (before.id, before.name()),
                 (entry.id, entry.name()),

@@ -37,7 +37,7 @@ fn table(survey: &PartitionSurvey) -> String {
         table.row(vec![
             entry.name().to_owned(),
             partition.state().to_owned(),
-            structure.servers.len().to_string(),
+            entry.members().to_string(),
             format_size(structure.stripe_size),
             format_size(entry.description.settings().cache),
             entry.host_of(structure.metadata).unwrap_or_default().to_owned(),

@@ -4,7 +4,7 @@ use crate::text::{count, percent, printable, span};
 use crate::{Align, TextTable};
 use pario_launch::{PartitionStatus, ServerCondition};
 use pario_registry::{Entry, Running};
-use pario_types::{ServerId, Stamp, short_size};
+use pario_types::{Epoch, ServerId, Stamp, short_size};
 use pario_wire::message::{LeaseCounters, PrefetchCounters, ServerStatus};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -47,6 +47,9 @@ pub fn partition_status_text(
         0 => "down".to_owned(),
         _ => format!("{answering} of {total} servers up"),
     };
+    if entry.epoch != Epoch(0) {
+        text += &format!(" (epoch {})", entry.epoch);
+    }
     let metadata = usize::from(structure.metadata.0);
     if let Some(ServerCondition::Answers(status)) = partition.servers.get(metadata) {
         let (files, directories) =
@@ -196,6 +199,7 @@ pub fn partition_status_json(partition: &PartitionStatus) -> Value {
     json!({
         "partition": entry.name(),
         "id": entry.id.to_string(),
+        "epoch": entry.epoch.0,
         "metadata_server": entry.description.structure().metadata.0,
         "stripe_size": entry.description.structure().stripe_size,
         "servers": servers.collect::<Value>(),
@@ -413,6 +417,9 @@ pub(crate) mod fixtures {
             running,
             abandoned: Default::default(),
             ports: Vec::new(),
+            epoch: pario_types::Epoch(0),
+            joining: 0,
+            origin: Vec::new(),
         };
         PartitionStatus { entry, servers }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pario_transport::HandshakeConfig;
-use pario_types::{PartitionId, ServerId};
+use pario_types::{Epoch, PartitionId, ServerId};
 use pario_wire::Secret;
 
 /// The configuration of one server of a partition.
@@ -17,6 +17,8 @@ pub struct Config {
     pub server: ServerId,
     /// The number of servers in the partition.
     pub servers: u16,
+    /// The version of the set of servers.
+    pub epoch: Epoch,
     /// The metadata server.
     pub metadata: ServerId,
     /// The partition's secret, which clients have to know.
@@ -98,6 +100,7 @@ impl Config {
             partition: self.partition,
             server: self.server,
             servers: self.servers,
+            epoch: self.epoch,
             secret: self.secret.clone(),
             encryption: self.encryption,
         }

@@ -17,6 +17,7 @@ use crate::locks::RangeLocks;
 use crate::locks::memory_losses::MemoryLosses;
 use crate::metadata::MetadataService;
 use crate::pool::PoolTier;
+use crate::server_set::ServerSetRecord;
 use crate::sessions::SessionTable;
 use crate::shared_counters::SharedCounters;
 use crate::views::ViewCache;
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     pub sessions: SessionTable,
     pub shutdown: Arc<ShutdownState>,
     pub stop: AtomicBool,
+    /// Records changes of the set of servers.
+    pub server_sets: ServerSetRecord,
 }
 
 impl Core {
@@ -65,6 +68,7 @@ impl Core {
             event_loop,
             shutdown: Arc::default(),
             stop: AtomicBool::new(false),
+            server_sets: ServerSetRecord::default(),
         })
     }
 

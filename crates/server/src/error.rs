@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pario_types::{ErrorKind, ServerId};
+use pario_types::{Epoch, ErrorKind, ServerId};
 use pario_wire::message::{ESTALE, Failure};
 
 /// A failed request, or a server that cannot start.
@@ -104,6 +104,17 @@ pub enum Error {
     /// The address of this server is not known.
     #[error("this server was not told where server {0} is")]
     NoAddress(ServerId),
+    /// A set of servers that is older than the one that this server knows.
+    #[error("the set of servers is of epoch {told}, and this server knows one of epoch {known}")]
+    OldServerSet {
+        /// The epoch of the request.
+        told: Epoch,
+        /// The epoch that the server knows.
+        known: Epoch,
+    },
+    /// The set of servers could not be recorded.
+    #[error("cannot record the set of servers: {0}")]
+    Unrecorded(String),
     /// Another server of the partition failed a forwarded request.
     #[error("{}", .0.text)]
     Elsewhere(Failure),
@@ -124,13 +135,14 @@ impl Error {
             Error::Names(e) => e.kind(),
             Error::Transport(e) => e.kind(),
             Error::BadRequest(_) => ErrorKind::Arg,
-            Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
+            Error::NotMetadata | Error::NotLocal | Error::OldServerSet { .. } => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
             Error::Busy | Error::Leased | Error::Locked | Error::LockHeld(_) => ErrorKind::FileInUse,
             Error::NoSpace { kind, .. } => *kind,
             Error::Unstored { cause, .. } => cause.kind(),
             Error::TooMany(_) => ErrorKind::NoMem,
             Error::NoLock | Error::NoCounter | Error::LeaseLost | Error::NoMailbox => ErrorKind::Io,
+            Error::Unrecorded(_) => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) | Error::Unsaved(failure, _) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),

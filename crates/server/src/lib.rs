@@ -29,6 +29,7 @@ mod locks;
 mod metadata;
 mod pool;
 mod server;
+mod server_set;
 mod sessions;
 mod shared_counters;
 #[allow(unsafe_code)]

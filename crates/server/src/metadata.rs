@@ -102,6 +102,11 @@ impl MetadataService {
         self.inner.lock().space.snapshot_error().map(|e| format!("the name space's snapshot: {e}"))
     }
 
+    /// New files are placed on so many servers from now on.
+    pub fn set_servers(&self, servers: u16) -> Result<()> {
+        Ok(self.inner.lock().space.set_servers(servers)?)
+    }
+
     pub fn counts(&self) -> NamespaceCounts {
         self.inner.lock().space.counts()
     }

@@ -11,6 +11,7 @@ use pario_runtime::thread::JoinHandle;
 use pario_runtime::time::Instant;
 use pario_store::{FaultyStore, FileStore, Store};
 use pario_transport::{Address, Listener, SocketOptions};
+use pario_wire::message::ServerSet;
 
 use crate::background::forwarders::FORWARDERS;
 use crate::background::shutdown::{Outcome, ShutdownHandle};
@@ -132,6 +133,14 @@ impl Server {
         let here = addresses.iter().filter(is_here).count() as u64;
         self.core.peers.set_addresses(addresses);
         self.core.tier.share_medium(here, &self.core.counters);
+    }
+
+    /// Sets what records a new set of servers durably before this server uses it. Without it a set is used and not recorded.
+    pub fn record_server_sets(
+        &self,
+        record: impl Fn(&ServerSet) -> std::result::Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.core.server_sets.set(Box::new(record));
     }
 
     /// A handle by which another thread, such as one that receives signals, shuts the server down.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pario_types::{ErrorKind, PartitionId, ServerId};
+use pario_types::{Epoch, ErrorKind, PartitionId, ServerId};
 use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, PREFIX, Prefix, VERSION, Welcome};
 use pario_wire::{Nonce, Protection, RecordOpener, RecordSealer, Secret, Side, Transcript};
 
@@ -21,6 +21,8 @@ pub struct HandshakeConfig {
     pub server: ServerId,
     /// The number of servers of the partition.
     pub servers: u16,
+    /// The version of the set of servers.
+    pub epoch: Epoch,
     /// The partition's secret.
     pub secret: Secret,
     /// Whether the traffic with other hosts is encrypted.
@@ -182,7 +184,7 @@ impl ServerHandshake {
             format!("this is a server of partition {}, not of {}", config.partition, hello.partition)
         } else if hello.server != config.server {
             format!("this is server {}, not {}", config.server, hello.server)
-        } else if hello.servers != config.servers {
+        } else if hello.epoch == config.epoch && hello.servers != config.servers {
             format!("the partition has {} servers, not {}; look it up again", config.servers, hello.servers)
         } else {
             return None;
@@ -243,6 +245,7 @@ mod tests {
             partition: PartitionId(1),
             server: ServerId(2),
             servers: 3,
+            epoch: Epoch(0),
             secret,
             encryption: true,
         })
@@ -252,6 +255,7 @@ mod tests {
         partition: PartitionId(1),
         server: ServerId(2),
         servers: 3,
+        epoch: Epoch(0),
         client: ClientId(4),
         program: 5,
         role: Role::Client,

@@ -17,7 +17,7 @@ mod tuning;
 pub use access_defaults::{AccessDefaults, MAX_NETWORK_BUFFER};
 pub use error::{ErrorKind, Retry};
 pub use hash::{digest, fnv1a};
-pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+pub use ids::{ClientId, Epoch, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 pub use progress::Progress;
 pub use secret::Secret;
 pub use size::{format_size, parse_size, round_size, short_size, spell_size};

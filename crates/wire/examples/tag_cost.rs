@@ -35,6 +35,7 @@ fn records(protection: Protection, len: usize) {
         partition: PartitionId(1),
         server: ServerId(0),
         servers: 1,
+        epoch: pario_types::Epoch(0),
         client: ClientId(1),
         program: 1,
         role: Role::Client,

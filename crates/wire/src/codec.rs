@@ -4,7 +4,7 @@
 //! Each value has exactly one encoding, so a decoded value encodes to the same bytes again. A list's length is checked
 //! against the bytes that are left before memory is allocated for it.
 
-use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+use pario_types::{ClientId, Epoch, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 
 use crate::error::Error;
 
@@ -96,6 +96,7 @@ wrappers!(
     ClientId(u128),
     RequestId(u64),
     TruncationId(u64),
+    Epoch(u64),
     Stamp(i64)
 );
 

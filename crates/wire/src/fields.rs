@@ -2,14 +2,14 @@
 //! A change here is a new version of the protocol.
 
 use pario_layout::{PlacementMapId, Striping};
-use pario_types::{ErrorKind, FileId, Stamp};
+use pario_types::{Epoch, ErrorKind, FileId, Stamp};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
     AcquireIntent, Attributes, BlockRange, BlockSlot, ByteRange, ByteSelection, CloseReport, CounterChange,
     CreateMode, DirectoryEntry, Failure, FileSize, Inode, InodeKind, LayoutRequest, LeaseRecall, LocalPart,
-    OpenAccess, OpenFileEntry,
+    OpenAccess, OpenFileEntry, ServerMember, ServerSet,
 };
 
 numbered! {
@@ -55,6 +55,8 @@ records! {
     LocalPart { file: FileId, end: u64 }
     LeaseRecall { number: u64, file: FileId, range: ByteRange }
     OpenFileEntry { file: FileId, access: OpenAccess }
+    ServerSet { epoch: Epoch, servers: Vec<ServerMember> }
+    ServerMember { place: String, addresses: Vec<String> }
     Failure { kind: ErrorKind, errno: i32, text: String }
     PlacementMapId { hash: u128, len: u32 }
     LayoutRequest { stripe: u64, count: u16, first: Option<u16>, table: Option<PlacementMapId> }

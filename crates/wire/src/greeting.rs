@@ -12,7 +12,7 @@
 //! twelve bytes in every version of the protocol, and `Refused` never changes, so that programs of two versions can report the
 //! difference.
 
-use pario_types::{ClientId, ErrorKind, PartitionId, ServerId};
+use pario_types::{ClientId, Epoch, ErrorKind, PartitionId, ServerId};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
@@ -50,6 +50,8 @@ pub struct Hello {
     pub server: ServerId,
     /// The number of servers in the partition, as the client knows it.
     pub servers: u16,
+    /// The version of the set of servers that the client knows.
+    pub epoch: Epoch,
     /// The id of the client.
     pub client: ClientId,
     /// The program of the client: clients with the same number share the service of one program.
@@ -78,6 +80,8 @@ pub struct Welcome {
     pub block: u32,
     /// The metadata server.
     pub metadata: ServerId,
+    /// The version of the set of servers that the server knows. A client that knows an older one looks the partition up again.
+    pub epoch: Epoch,
     /// The mark of the server's pool: a random number, which a successor that adopts the pool keeps.
     pub cache: u64,
     /// The marks of the server's last pools of which everything was stored, newest first; 0 where there is none. A client that
@@ -150,12 +154,20 @@ records! {
         partition: PartitionId,
         server: ServerId,
         servers: u16,
+        epoch: Epoch,
         client: ClientId,
         program: u64,
         role: Role,
         resume_ledger: Option<u32>,
     }
-    Welcome { block: u32, metadata: ServerId, cache: u64, retired: [u64; RETIRED_POOLS], ledger: Option<u32> }
+    Welcome {
+        block: u32,
+        metadata: ServerId,
+        epoch: Epoch,
+        cache: u64,
+        retired: [u64; RETIRED_POOLS],
+        ledger: Option<u32>,
+    }
     HandshakeRefusal { kind: ErrorKind, text: String }
 }
 
@@ -267,6 +279,7 @@ mod tests {
             partition: PartitionId(1),
             server: ServerId(2),
             servers: 3,
+            epoch: Epoch(0),
             client: ClientId(4),
             program: 3,
             role: Role::Client,
@@ -289,6 +302,7 @@ mod tests {
         let welcome = Welcome {
             block: 4096,
             metadata: ServerId(0),
+            epoch: Epoch(0),
             cache: 5,
             retired: [0; RETIRED_POOLS],
             ledger: None,

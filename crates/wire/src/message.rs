@@ -8,7 +8,7 @@ pub use pario_metadata::{
     Attributes, CloseReport, CreateMode, DirectoryEntry, FileSize, Inode, InodeKind, LayoutRequest,
     OpenAccess,
 };
-use pario_types::{ClientId, ErrorKind, FileId, Stamp, TruncationId};
+use pario_types::{ClientId, Epoch, ErrorKind, FileId, Stamp, TruncationId};
 
 pub use crate::status::{
     LeaseCounters, NamespaceCounters, PoolStatus, PrefetchCounters, RangeLockCounters, ServerStatus,
@@ -120,6 +120,9 @@ pub enum Request {
     Status,
     /// Finishes what is under way, writes everything to storage, and ends the server.
     Shutdown,
+    /// Replaces the set of servers that this server knows by one of a later epoch, durably. The metadata server places new files on
+    /// the new set from then on. A set of the same epoch changes nothing; the server refuses one of an earlier epoch.
+    SetServers { set: ServerSet },
 
     // Name space: the metadata server.
     /// Asks for the attributes of a file or directory.
@@ -215,6 +218,24 @@ pub enum Reply {
     Entries { entries: Vec<DirectoryEntry>, more: bool },
     /// To `ListInodes`: each with its parent directory and its name there (parent 0: open but without name).
     Inodes { inodes: Vec<Inode>, more: bool },
+}
+
+/// The servers of a partition, as of an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerSet {
+    pub epoch: Epoch,
+    /// By number.
+    pub servers: Vec<ServerMember>,
+}
+
+/// A server of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerMember {
+    /// Its resource, as in the partition file: `node:/dir`.
+    pub place: String,
+    /// The addresses at which other servers reach it, in the order in which to try them. A Unix socket only if it is on the host of the
+    /// server that is told.
+    pub addresses: Vec<String>,
 }
 
 /// What a client acquires blocks for.

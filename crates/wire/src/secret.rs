@@ -107,7 +107,7 @@ impl Field for Proof {
 mod tests {
     use super::*;
     use crate::greeting::Role;
-    use pario_types::{ClientId, PartitionId, ServerId};
+    use pario_types::{ClientId, Epoch, PartitionId, ServerId};
 
     #[test]
     fn a_proof_is_valid_for_one_transcript() {
@@ -115,6 +115,7 @@ mod tests {
             partition: PartitionId(1),
             server: ServerId(2),
             servers: 3,
+            epoch: Epoch(0),
             client: ClientId(4),
             program: 3,
             role: Role::Client,
@@ -132,6 +133,7 @@ mod tests {
             with(Hello { partition: PartitionId(2), ..hello }),
             with(Hello { server: ServerId(1), ..hello }),
             with(Hello { servers: 4, ..hello }),
+            with(Hello { epoch: Epoch(1), ..hello }),
             with(Hello { client: ClientId(5), ..hello }),
             with(Hello { program: 4, ..hello }),
             with(Hello { role: Role::Peer, ..hello }),
@@ -139,7 +141,14 @@ mod tests {
         ];
         assert!(others.iter().all(|other| other.prove_client(&secret) != proof));
         assert!(agreed.prove_client(&Secret::new([2; 32])) != proof);
-        let welcome = Welcome { block: 1, metadata: ServerId(0), cache: 5, retired: [0; 16], ledger: None };
+        let welcome = Welcome {
+            block: 1,
+            metadata: ServerId(0),
+            epoch: Epoch(0),
+            cache: 5,
+            retired: [0; 16],
+            ledger: None,
+        };
         let welcomed = agreed.prove_welcome(&secret, &welcome);
         assert!(agreed.prove_server(&secret) != proof && welcomed != proof);
         assert!(agreed.prove_welcome(&secret, &Welcome { cache: 6, ..welcome }) != welcomed);

@@ -1,6 +1,6 @@
 //! The status that a server reports. Counters count from its start.
 
-use pario_types::Stamp;
+use pario_types::{Epoch, Stamp};
 
 use crate::codec::records;
 
@@ -9,6 +9,8 @@ use crate::codec::records;
 pub struct ServerStatus {
     pub pid: u32,
     pub started: Stamp,
+    /// The version of the set of servers that it knows.
+    pub epoch: Epoch,
     pub traffic: TrafficCounters,
     pub pool: PoolStatus,
     pub storage: StorageCounters,
@@ -127,6 +129,7 @@ records! {
     ServerStatus {
         pid: u32,
         started: Stamp,
+        epoch: Epoch,
         traffic: TrafficCounters,
         pool: PoolStatus,
         storage: StorageCounters,

@@ -76,6 +76,7 @@ messages! { Request decode_request {
     33 => StorageSpace,
     34 => Status,
     35 => Shutdown,
+    36 => SetServers { set },
     40 => PutView { hash, len },
     41 => Counter { key, change },
     50 => Prefetch { file, ranges },

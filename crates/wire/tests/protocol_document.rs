@@ -1,7 +1,7 @@
 //! `docs/PROTOCOL.md` agrees with the code: its examples byte by byte, and all numbers of messages.
 
 use pario_layout::Striping;
-use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_types::{ClientId, Epoch, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
 use pario_wire::message::{Attributes, ByteRange, ByteSelection, FileSize, InodeKind, LeaseRecall};
 use pario_wire::{
@@ -98,6 +98,7 @@ fn agreed(protection: Protection) -> Transcript {
         partition: PartitionId(0x0102_0304),
         server: ServerId(2),
         servers: 4,
+        epoch: Epoch(1),
         client: ClientId(0x0a0b),
         program: 0x0c0d,
         role: Role::Client,
@@ -115,8 +116,14 @@ fn the_document_has_the_greetings() {
     assert_documented("the challenge", &Greeting::Challenge { nonce: server, protection, proof }.encode());
     let proof = agreed.prove_client(&secret());
     assert_documented("the answer", &Greeting::Answer { proof }.encode());
-    let welcome =
-        Welcome { block: 65536, metadata: ServerId(0), cache: 0x77, retired: [0; 16], ledger: Some(9) };
+    let welcome = Welcome {
+        block: 65536,
+        metadata: ServerId(0),
+        epoch: Epoch(2),
+        cache: 0x77,
+        retired: [0; 16],
+        ledger: Some(9),
+    };
     let proof = agreed.prove_welcome(&secret(), &welcome);
     assert_documented("the welcome", &Greeting::Welcome { welcome, proof }.encode());
 }

@@ -14,6 +14,7 @@ fn connection(nonce: u8, protection: Protection) -> [(RecordSealer, RecordOpener
         partition: PartitionId(1),
         server: ServerId(2),
         servers: 3,
+        epoch: pario_types::Epoch(0),
         client: ClientId(4),
         program: 5,
         role: Role::Client,

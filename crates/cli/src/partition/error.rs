@@ -23,6 +23,24 @@ pub enum Error {
     /// `--set` without `=`.
     #[error("--set {0:?} is not KEY=VALUE")]
     Assignment(String),
+    /// `--add` with a text that names no directory.
+    #[error("--add {0:?}: write node:/dir, or /dir for this host")]
+    Place(String),
+    /// `--to` with fewer servers than there are.
+    #[error(
+        "partition {name} has {servers} servers, and 'pario scale' cannot take servers away: --to {count} is too few"
+    )]
+    Fewer {
+        /// The partition.
+        name: String,
+        /// The number that was asked for.
+        count: u16,
+        /// The number of its servers.
+        servers: usize,
+    },
+    /// `--to` where the directories have no numbers.
+    #[error("--to cannot tell where the next server after {0} belongs: name the directories with --add")]
+    NoSequence(String),
     /// Servers could not be launched or stopped.
     #[error(transparent)]
     Launch(pario_launch::Error),
@@ -52,6 +70,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::NoHome | Error::File(..) | Error::Unreadable(_) | Error::Assignment(_) => 2,
+            Error::Place(_) | Error::Fewer { .. } | Error::NoSequence(_) => 2,
             Error::Launch(pario_launch::Error::Adoption(why))
                 if matches!(**why, AdoptionError::None | AdoptionError::Place(_)) =>
             {

@@ -1,10 +1,11 @@
-//! Partitions: `pario up`, `down`, `list` and `clean`, and `pario serve`, which is what runs on the servers' nodes. The crate
+//! Partitions: `pario up`, `down`, `scale`, `list` and `clean`, and `pario serve`, which is what runs on the servers' nodes. The crate
 //! `launch` starts and supervises the servers; here are the commands' arguments and what they print.
 
 pub mod clean;
 pub mod down;
 mod error;
 pub mod list;
+pub mod scale;
 pub mod serve;
 pub mod up;
 

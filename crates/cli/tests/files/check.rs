@@ -143,7 +143,8 @@ fn begin_to_truncate(site: &Site, path: &str, size: u64) {
     let secret = registry.secret(entry.id).expect("a secret");
     let (partition, server) = (entry.id, ServerId(0));
     let (client, role, resume_ledger) = (ClientId(99), Role::Client, None);
-    let hello = Hello { partition, server, servers: 2, client, program: 1, role, resume_ledger };
+    let epoch = entry.epoch;
+    let hello = Hello { partition, server, servers: 2, epoch, client, program: 1, role, resume_ledger };
     let address = Address::Unix(entry.running[&server].unix.clone().into());
     let deadline = Instant::now() + Duration::from_secs(60);
     let connected = Connection::connect(&address, &SocketOptions::default(), &hello, &secret, deadline);

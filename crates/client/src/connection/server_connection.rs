@@ -326,10 +326,11 @@ impl ConnectionGuard<'_> {
         };
         let hopeless =
             self.state.cache.is_none() && matches!(cause, Cause::NoAddress | Cause::LocalOnly { .. });
-        if hopeless || Instant::now() >= deadline {
+        let is_over = Instant::now() >= deadline;
+        let moved = !is_over && self.core.look_up(self.server_connection.server)?;
+        if is_over || hopeless && !moved {
             return Err(self.core.unreachable(self.server_connection.server, since, cause));
         }
-        self.core.look_up(self.server_connection.server)?;
         Ok(false)
     }
 
@@ -358,6 +359,7 @@ impl ConnectionGuard<'_> {
             partition: target.partition,
             server: self.server_connection.server,
             servers: target.servers.len() as u16,
+            epoch: target.epoch,
             client: self.core.client,
             program: self.core.options.program.unwrap_or(self.core.client.0 as u64),
             role: self.core.options.role,
@@ -421,6 +423,10 @@ impl ConnectionGuard<'_> {
         self.server_connection.set_pool(local);
         self.server_connection.reached.store(true, Ordering::Relaxed);
         *self.server_connection.down.lock() = None;
+        if welcome.epoch > self.core.target().epoch {
+            // The set of servers has changed. If it cannot be looked up now, that is repeated when another server is needed.
+            let _ = self.core.look_up(self.server_connection.server);
+        }
         self.state.connection = Some(connection);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pario_registry::{Entry, Registry};
 use pario_runtime::fs;
 use pario_transport::Address;
-use pario_types::{AccessDefaults, PartitionId, ServerId};
+use pario_types::{AccessDefaults, Epoch, PartitionId, ServerId};
 use pario_wire::Secret;
 
 use crate::error::{Cause, Error, Result};
@@ -22,6 +22,8 @@ pub struct Target {
     /// The addresses of each server, by its number, in the order in which to try them: a Unix socket, which is used only if
     /// its directory exists on this host, before TCP. None: the server is not running.
     pub servers: Vec<Vec<Address>>,
+    /// The version of the set of servers; 0 where the set never changes.
+    pub epoch: Epoch,
     /// The server with the name space.
     pub metadata: ServerId,
     /// What its description says about accesses to its files.
@@ -74,7 +76,8 @@ impl Target {
     /// The registry's record of a partition.
     pub fn of_entry(entry: &Entry, secret: Secret) -> Result<Target> {
         let structure = entry.description.structure();
-        let count = u16::try_from(structure.servers.len())
+        // A server that is being added is not used yet.
+        let count = u16::try_from(entry.members())
             .map_err(|_| Error::Target(format!("partition {} has too many servers", entry.name())))?;
         let servers = (0..count).map(|server| addresses(entry, ServerId(server))).collect::<Result<_>>()?;
         Ok(Target {
@@ -82,6 +85,7 @@ impl Target {
             partition: entry.id,
             secret,
             servers,
+            epoch: entry.epoch,
             metadata: structure.metadata,
             access: entry.description.settings().access,
         })

@@ -110,7 +110,7 @@ impl OpenFile {
         };
         let open = OpenFile::new(core, &attributes, access, created);
         let (name, (file, servers)) = (&core.name, (open.file, attributes.striping.servers()));
-        if usize::from(servers) > core.connections.len() {
+        if !core.know_servers(servers)? {
             let why =
                 format!("file {file} is striped over {servers} servers, which partition {name} has not");
             return Err(Error::Target(why));
@@ -217,7 +217,7 @@ impl OpenFile {
     /// The server at a place among the file's holders.
     #[inline]
     pub fn server_connection(&self, place: u16) -> &ServerConnection {
-        &self.core.connections[usize::from(self.layout.server(place).0)]
+        self.core.connections.get(self.layout.server(place))
     }
 
     /// Returns for each holder whether its pool is not mapped; `None` if all are. Connects to holders that have not been
@@ -387,7 +387,7 @@ impl OpenFile {
         }
         outcome?;
         self.core.check_not_gone(self.file)?;
-        let losses = |server: ServerId| self.core.connections[usize::from(server.0)].losses();
+        let losses = |server: ServerId| self.core.connections.get(server).losses();
         match before.iter().find(|(server, _, written)| written.is_lost(losses(*server))) {
             Some((_, _, WriteRecord::LOST)) => Err(Error::DroppedWritesLost { file: self.file }),
             Some((server, ..)) => Err(Error::CacheLost { server: *server, file: self.file }),

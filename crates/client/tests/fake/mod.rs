@@ -19,7 +19,7 @@ use pario_transport::{
     AcceptedClient, Address, HandshakeConfig, HandshakeStep, RecordReader, ServerHandshake, SocketOptions,
     Stream, fresh_nonce,
 };
-use pario_types::{AccessDefaults, ClientId, PartitionId, ServerId};
+use pario_types::{AccessDefaults, ClientId, Epoch, PartitionId, ServerId};
 use pario_wire::greeting::Welcome;
 use pario_wire::message::ByteRange;
 use pario_wire::{Envelope, FrameDecoder, RecordSealer, Reply, Request, Secret, encode_reply};
@@ -118,6 +118,7 @@ impl Fake {
             partition,
             secret,
             servers,
+            epoch: Epoch(0),
             metadata: ServerId(0),
             access: AccessDefaults::default(),
         };
@@ -251,6 +252,7 @@ impl Shared {
             partition: self.partition,
             server,
             servers: self.setup.servers,
+            epoch: Epoch(0),
             secret: self.secret.clone(),
             encryption: true,
         };
@@ -300,6 +302,7 @@ impl Shared {
         let welcome = Welcome {
             block: data::BLOCK,
             metadata: ServerId(0),
+            epoch: Epoch(0),
             cache: mark,
             retired: [0; 16],
             ledger: ledger.map(|ledger| ledger.0),

@@ -20,6 +20,7 @@ mod name_space;
 mod order;
 mod proxy;
 mod replicas;
+mod scale;
 mod server_lifecycle;
 mod site;
 mod starts_and_stops;

@@ -194,6 +194,7 @@ fn a_tampered_handshake_is_refused() {
                 partition: site.entry().id,
                 server: SERVER,
                 servers: 1,
+                epoch: site.entry().epoch,
                 client: ClientId(1),
                 program: 1,
                 role: Role::Client,

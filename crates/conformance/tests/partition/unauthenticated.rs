@@ -28,6 +28,7 @@ fn hello(site: &Site, client: u128) -> Hello {
         partition: site.entry().id,
         server: SERVER,
         servers: site.shape().servers,
+        epoch: site.entry().epoch,
         client: ClientId(client),
         program: client as u64,
         role: Role::Client,

@@ -155,6 +155,7 @@ fn parse(target: &str) -> Outcome<Target> {
         partition: PartitionId(u128::from_str_radix(id, 16)?),
         secret: Secret::new(secret),
         servers: servers.collect::<Outcome<_>>()?,
+        epoch: Default::default(),
         metadata: ServerId(0),
         access: Default::default(),
     })

@@ -113,6 +113,11 @@ impl Description {
         Ok(draft.finish(None)?)
     }
 
+    /// The same with other servers. The metadata server stays where it is.
+    pub fn with_servers(&self, servers: Vec<Resource>) -> Result<Description, Error> {
+        Description::new(Structure { servers, ..self.structure.clone() }, self.settings.clone())
+    }
+
     /// The partition's name.
     pub fn name(&self) -> &str {
         &self.structure.name

@@ -4,7 +4,7 @@ use super::*;
 use crate::entry::Running;
 use crate::error::UnsafePath;
 use crate::replace::Step;
-use pario_types::{ErrorKind, ServerId};
+use pario_types::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// A directory for a test, gone after it.
@@ -160,7 +160,7 @@ fn a_damaged_file_is_reported_and_left() {
         good.replace("\"generation\"", "\"degeneration\""),
         good.replace("\"running\": {}", "\"running\": {\"7\": {}}"),
         good.replace("\"abandoned\": []", "\"abandoned\": [7]"),
-        good.replace("\"version\": 2", "\"version\": \"2\""),
+        good.replace("\"version\": 3", "\"version\": \"3\""),
         good.replace("\"id\": \"", "\"id\": \"x"),
     ] {
         assert_ne!(bad, good);
@@ -175,8 +175,8 @@ fn a_damaged_file_is_reported_and_left() {
         }
         assert_eq!(std::fs::read_to_string(&file).expect("read"), bad);
     }
-    std::fs::write(&file, good.replace("\"version\": 2", "\"version\": 3, \"more\": 1")).expect("written");
-    assert!(matches!(registry.list(), Err(Error::Version { found: 3, .. })));
+    std::fs::write(&file, good.replace("\"version\": 3", "\"version\": 4, \"more\": 1")).expect("written");
+    assert!(matches!(registry.list(), Err(Error::Version { found: 4, .. })));
     std::fs::write(&file, good).expect("written");
     assert_eq!(names(&registry), ["a"]);
 }
@@ -223,7 +223,7 @@ fn a_lost_registry_costs_no_secret() {
     }
     assert_eq!([one.id, two.id].map(|id| registry.secret(id).expect("kept")), secrets);
     // A partition that is adopted gets a new one.
-    registry.adopt(one.id, &description("one"), "here").expect("adopted");
+    registry.adopt(one.id, &description("one"), "here", Epoch(0)).expect("adopted");
     registry.secret(one.id).expect("there");
 }
 

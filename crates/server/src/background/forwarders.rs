@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pario_runtime::sync::{Condvar, Mutex};
 use pario_runtime::time::Instant;
 use pario_transport::{Address, Connection, SocketOptions, fresh_client};
-use pario_types::{ClientId, FileId, RequestId, ServerId};
+use pario_types::{ClientId, Epoch, FileId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 
@@ -29,11 +29,18 @@ pub(crate) const FORWARDERS: usize = 2;
 pub(crate) struct Peers {
     config: Config,
     client: ClientId,
-    addresses: Mutex<Vec<Vec<Address>>>,
+    known: Mutex<KnownServers>,
     queue: Mutex<Queue>,
     /// Wakes the forwarders.
     changed: Condvar,
     requests: AtomicU64,
+}
+
+/// The servers of the partition, as far as this server was told.
+struct KnownServers {
+    epoch: Epoch,
+    /// The addresses of each server.
+    addresses: Vec<Vec<Address>>,
 }
 
 #[derive(Default)]
@@ -60,7 +67,10 @@ impl Peers {
         Ok(Peers {
             config: config.clone(),
             client: fresh_client().map_err(|e| Error::System("a random number", e))?,
-            addresses: Mutex::new(vec![Vec::new(); usize::from(config.servers)]),
+            known: Mutex::new(KnownServers {
+                epoch: config.epoch,
+                addresses: vec![Vec::new(); usize::from(config.servers)],
+            }),
             queue: Mutex::default(),
             changed: Condvar::new(),
             requests: AtomicU64::new(1),
@@ -69,7 +79,17 @@ impl Peers {
 
     /// Sets the addresses of each server.
     pub fn set_addresses(&self, addresses: Vec<Vec<Address>>) {
-        *self.addresses.lock() = addresses;
+        self.known.lock().addresses = addresses;
+    }
+
+    /// Replaces the set of servers.
+    pub fn set_servers(&self, epoch: Epoch, addresses: Vec<Vec<Address>>) {
+        *self.known.lock() = KnownServers { epoch, addresses };
+    }
+
+    /// The version of the set of servers.
+    pub fn epoch(&self) -> Epoch {
+        self.known.lock().epoch
     }
 
     /// The client id of this server at the others.
@@ -79,7 +99,7 @@ impl Peers {
 
     /// Whether the addresses of all servers are known.
     pub fn are_known(&self) -> bool {
-        self.addresses.lock().iter().all(|addresses| !addresses.is_empty())
+        self.known.lock().addresses.iter().all(|addresses| !addresses.is_empty())
     }
 
     /// Queues a request of a session for the server that it names.
@@ -91,7 +111,8 @@ impl Peers {
         request: Request,
         payload: Vec<u8>,
     ) -> Result<()> {
-        if envelope.origin.is_some() || envelope.server.0 >= self.config.servers {
+        let servers = self.known.lock().addresses.len();
+        if envelope.origin.is_some() || usize::from(envelope.server.0) >= servers {
             return Err(Error::BadRequest("server"));
         }
         let envelope = Envelope { origin: Some(client), ..envelope };
@@ -209,11 +230,16 @@ impl Peers {
     }
 
     fn connect(&self, server: ServerId, deadline: Instant) -> Result<Connection> {
-        let addresses = self.addresses.lock().get(usize::from(server.0)).cloned().unwrap_or_default();
+        let (addresses, servers, epoch) = {
+            let known = self.known.lock();
+            let addresses = known.addresses.get(usize::from(server.0)).cloned().unwrap_or_default();
+            (addresses, known.addresses.len() as u16, known.epoch)
+        };
         let hello = Hello {
             partition: self.config.partition,
             server,
-            servers: self.config.servers,
+            servers,
+            epoch,
             client: self.client,
             program: self.client.0 as u64,
             role: Role::Peer,

@@ -1,4 +1,4 @@
-//! Requests about the server itself: status, space, shutdown.
+//! Requests about the server itself: status, space, the set of servers, shutdown.
 
 use std::time::Duration;
 
@@ -22,6 +22,10 @@ pub(super) fn handle(context: &Context<'_>, request: &Request, state: &mut TaskS
         Request::Ping => Err(Error::Starting),
         Request::StorageSpace => done(Reply::StorageSpace(core.storage_space()?)),
         Request::Status => done(Reply::Status(Box::new(core.status()?))),
+        Request::SetServers { set } => {
+            core.set_servers(set)?;
+            done(Reply::Done)
+        }
         Request::Shutdown => {
             let shutdown = state.shutdown.get_or_insert_with(|| core.shutdown.request());
             match shutdown.outcome() {
@@ -51,6 +55,7 @@ impl Core {
         Ok(ServerStatus {
             pid: pario_runtime::process::id(),
             started: self.counters.started,
+            epoch: self.peers.epoch(),
             traffic: self.traffic(),
             pool: self.pool_status(),
             storage: self.counters.storage(),

@@ -241,7 +241,9 @@ fn dispatch(
         }
         JoinTeam { .. } | Lease { .. } | ReleaseLeases { .. } => leases::handle(context, request, state),
         PollRecalls { .. } | Yield { .. } | CloseMailbox => leases::handle(context, request, state),
-        Ping | StorageSpace | Status | Shutdown => administration::handle(context, request, state),
+        Ping | StorageSpace | Status | SetServers { .. } | Shutdown => {
+            administration::handle(context, request, state)
+        }
         PutTable { .. } | GetTable { .. } => namespace::handle_table(context, request, buffers),
         Lookup { .. } | Open { .. } | Close { .. } | Reopen { .. } | MakeDirectory { .. } => {
             namespace::handle(context, request)

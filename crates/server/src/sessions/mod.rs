@@ -16,7 +16,7 @@ use pario_runtime::sync::Mutex;
 use pario_runtime::time::Instant;
 use pario_shm::ProcessIdentity;
 use pario_transport::{HandshakeConfig, ServerHandshake, Stream, fresh_nonce};
-use pario_types::ClientId;
+use pario_types::{ClientId, Epoch};
 use pario_wire::greeting::{Hello, RETIRED_POOLS, Role, Welcome};
 
 use crate::core::Core;
@@ -28,7 +28,7 @@ use session::{ClientIdentity, EndedSession, HANDSHAKE_TIMEOUT, Session};
 
 /// The sessions of a server.
 pub(crate) struct SessionTable {
-    handshake_config: Arc<HandshakeConfig>,
+    handshake_config: Mutex<Arc<HandshakeConfig>>,
     entries: Mutex<HashMap<u64, SessionEntry>>,
     admissions: Mutex<Admissions>,
     /// The session of each client.
@@ -46,13 +46,19 @@ struct SessionEntry {
 impl SessionTable {
     pub fn new(handshake_config: HandshakeConfig, retired: [u64; RETIRED_POOLS]) -> SessionTable {
         SessionTable {
-            handshake_config: Arc::new(handshake_config),
+            handshake_config: Mutex::new(Arc::new(handshake_config)),
             entries: Mutex::default(),
             admissions: Mutex::new(Admissions::new(sys::raise_descriptor_limit())),
             by_client: Mutex::default(),
             next: AtomicU64::new(FIRST_SESSION),
             retired,
         }
+    }
+
+    /// Replaces the set of servers that new connections are compared with.
+    pub fn set_servers(&self, epoch: Epoch, servers: u16) {
+        let mut config = self.handshake_config.lock();
+        *config = Arc::new(HandshakeConfig { epoch, servers, ..(**config).clone() });
     }
 
     pub fn get(&self, number: u64) -> Option<Arc<Mutex<Session>>> {
@@ -112,7 +118,7 @@ impl Core {
         };
         let peer = if stream.is_local() { "a process of this host" } else { "another host" };
         let user = stream.peer_user().ok().flatten();
-        let handshake = ServerHandshake::new(table.handshake_config.clone(), peer.into(), user, nonce);
+        let handshake = ServerHandshake::new(table.handshake_config.lock().clone(), peer.into(), user, nonce);
         let session = Arc::new(Mutex::new(Session::new(stream, handshake, now)));
         table
             .entries
@@ -147,6 +153,7 @@ impl Core {
         let welcome = Welcome {
             block: self.tier.pool.geometry().block,
             metadata: self.config.metadata,
+            epoch: self.peers.epoch(),
             cache: self.tier.pool.mark(),
             retired: self.sessions.retired,
             ledger: ledger.map(|ledger| ledger.0),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pario_cache::{LedgerId, PoolMapping};
 use pario_server::{Config, PoolConfig, Server, ServerFaults, ViewCacheConfig};
 use pario_transport::{Address, Connection, SocketOptions};
-use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
+use pario_types::{ClientId, Epoch, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::message::{Attributes, ByteRange, ByteSelection, CreateMode, LayoutRequest, OpenAccess};
 use pario_wire::{Envelope, Reply, Request, Secret};
@@ -48,6 +48,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         partition: PARTITION,
         server: ServerId(server),
         servers,
+        epoch: Epoch(0),
         metadata: ServerId(0),
         secret: Secret::new([9; 32]),
         encryption: false,
@@ -120,6 +121,7 @@ pub fn hello(server: u16, servers: u16, client: u128) -> Hello {
         partition: PARTITION,
         server: ServerId(server),
         servers,
+        epoch: Epoch(0),
         client: ClientId(client),
         program: 1,
         role: Role::Client,

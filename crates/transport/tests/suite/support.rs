@@ -10,7 +10,7 @@ use pario_transport::{
     AcceptedClient, Address, Connection, Error, HandshakeConfig, HandshakeStep, Listener, RecordReader,
     ServerHandshake, SocketOptions, Stream, fresh_nonce,
 };
-use pario_types::{ClientId, PartitionId, RequestId, ServerId};
+use pario_types::{ClientId, Epoch, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::ByteSelection;
 use pario_wire::{Envelope, FrameDecoder, RecordSealer, Reply, Request, Secret, encode_reply};
@@ -107,6 +107,7 @@ pub fn config() -> Arc<HandshakeConfig> {
         partition: PartitionId(77),
         server: ServerId(1),
         servers: 3,
+        epoch: Epoch(0),
         secret: secret(),
         encryption: false,
     })
@@ -117,6 +118,7 @@ pub fn hello() -> Hello {
         partition: PartitionId(77),
         server: ServerId(1),
         servers: 3,
+        epoch: Epoch(0),
         client: ClientId(9),
         program: 6,
         role: Role::Client,
@@ -125,7 +127,7 @@ pub fn hello() -> Hello {
 }
 
 pub fn welcome(ledger: Option<u32>) -> Welcome {
-    Welcome { block: 65536, metadata: ServerId(0), cache: 5, retired: [0; 16], ledger }
+    Welcome { block: 65536, metadata: ServerId(0), epoch: Epoch(0), cache: 5, retired: [0; 16], ledger }
 }
 
 pub fn envelope(id: u64) -> Envelope {

@@ -1,14 +1,17 @@
 //! Random messages from a seed: for the property tests and for `examples/fuzz_codec.rs`.
 
 use pario_layout::{PlacementMapId, Striping};
-use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+use pario_types::{
+    ClientId, Epoch, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId,
+};
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, Prefix, Role, Welcome};
 use pario_wire::message::{
     AcquireIntent, Attributes, BlockRange, BlockSlot, ByteRange, ByteSelection, CloseReport, CounterChange,
     CreateMode, DirectoryEntry, Failure, FileSize, Inode, InodeKind, LayoutRequest, LeaseCounters,
     LeaseRecall, LocalPart, NamespaceCounters, OpenAccess, OpenFileEntry, PoolStatus, PrefetchCounters,
-    RangeLockCounters, Reply, Request, ServerStatus, StorageCounters, StorageSpace, TrafficCounters,
+    RangeLockCounters, Reply, Request, ServerMember, ServerSet, ServerStatus, StorageCounters, StorageSpace,
+    TrafficCounters,
 };
 use pario_wire::{Nonce, Protection, Secret, Transcript};
 
@@ -156,10 +159,19 @@ impl RandomMessages {
         }
     }
 
+    fn server_set(&mut self) -> ServerSet {
+        let member = |d: &mut RandomMessages| ServerMember {
+            place: d.text(),
+            addresses: d.list(RandomMessages::text),
+        };
+        ServerSet { epoch: Epoch(self.number()), servers: self.list(member) }
+    }
+
     fn status(&mut self) -> ServerStatus {
         ServerStatus {
             pid: self.small(),
             started: self.stamp(),
+            epoch: Epoch(self.number()),
             traffic: TrafficCounters {
                 sessions: self.small(),
                 local_sessions: self.small(),
@@ -260,6 +272,7 @@ impl RandomMessages {
             33 => Request::StorageSpace,
             34 => Request::Status,
             35 => Request::Shutdown,
+            36 => Request::SetServers { set: self.server_set() },
             40 => Request::PutView { hash: self.wide(), len: self.below(8 << 20) },
             41 => {
                 let changes = [
@@ -405,6 +418,7 @@ impl RandomMessages {
             partition: PartitionId(self.wide()),
             server: ServerId(self.number() as u16),
             servers: self.number() as u16,
+            epoch: Epoch(self.number()),
             client: ClientId(self.wide()),
             program: self.number(),
             role: self.pick(&[Role::Client, Role::Peer, Role::Tool]),
@@ -422,6 +436,7 @@ impl RandomMessages {
                 let welcome = Welcome {
                     block: self.small(),
                     metadata: ServerId(self.number() as u16),
+                    epoch: Epoch(self.number()),
                     cache: self.number(),
                     retired: std::array::from_fn(|_| self.number()),
                     ledger: self.maybe(RandomMessages::small),
