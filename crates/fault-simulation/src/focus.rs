@@ -12,7 +12,7 @@ use crate::plan::{Ending, FaultKind, Plan};
 /// A mechanism that a history can be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// A client is killed in the middle of a copy, or its server ends.
+    /// A client or a server is killed in the middle of a copy, or the server ends.
     Copies,
     /// Copies between a client's memory and slots that are reused all the time.
     Slots,
@@ -65,6 +65,9 @@ const CACHES: u32 = 1;
 const TRANSFERS: u32 = 2;
 const MAILBOXES: u32 = 3;
 
+/// Threads of servers pause: see `Plan::stall_of`.
+const SERVERS: u32 = 2;
+
 /// Threads of clients pause in the code of the servers' caches.
 const COPIES: Stalls = Stalls { one_site_in: 1, one_in: 10, within: CACHES, of: 1 };
 
@@ -100,6 +103,10 @@ pub fn focus(plan: &mut Plan, topic: Topic, random: &mut Rng, allowed: &[FaultKi
     match topic {
         Topic::Copies => {
             plan.stall(COPIES);
+            if random.u32(0..3) == 0 {
+                // Servers copy the bytes of clients on other hosts.
+                (plan.hosts, plan.stall_of) = (plan.hosts.max(2), SERVERS);
+            }
             let kind = if random.bool() { FaultKind::Kill } else { FaultKind::Terminate };
             plan.only(&[kind], allowed, 4);
         }

@@ -300,6 +300,7 @@ fn wait_until(mut is_so: impl FnMut() -> Result<bool, String>) -> Result<bool, S
 mod tests {
     use super::*;
     use pario_registry::Description;
+    use pario_types::Epoch;
 
     #[test]
     fn only_the_directory_of_the_server_is_erased() {
@@ -310,7 +311,9 @@ mod tests {
             std::fs::create_dir_all(directory.join("inner")).expect("made");
             if let Some((id, server)) = of {
                 let description = Description::parse("servers = ['/a', '/b']", Some("p")).expect("sound");
-                let manifest = Manifest { id: PartitionId(id), server: ServerId(server), description };
+                let (id, server) = (PartitionId(id), ServerId(server));
+                let manifest =
+                    Manifest { id, server, description, epoch: Epoch::default(), peers: Vec::new() };
                 manifest.write(&directory).expect("written");
             }
             directory
