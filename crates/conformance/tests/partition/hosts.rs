@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use pario_conformance::Hosts;
 use pario_types::ServerId;
@@ -11,7 +12,7 @@ use super::client_group::ClientGroup;
 use super::dice::Dice;
 use super::model::{compare, verify, world};
 use super::site::{Route, Shape, Site, connect};
-use super::try_seeds;
+use super::{try_seeds, within};
 
 /// Names the clients in a child's environment: their registry, and their seed.
 const CHILD: &str = "PARIO_TEST_HOST";
@@ -116,4 +117,46 @@ fn servers_of_other_hosts_may_be_killed() {
         site.stop();
         assert_eq!(hosts.remains(), Vec::<String>::new());
     });
+}
+
+#[test]
+fn a_server_on_another_host_is_added() {
+    let Some(hosts) = Hosts::new(HOSTS.into()) else { return };
+    let on = |head: usize, numbers: &[u16]| {
+        let nodes: Vec<String> = numbers.iter().map(|number| format!("host{number}")).collect();
+        let mut site = Site::on(Shape { stripe: 4096, ..Shape::new(numbers.len() as u16) }, &nodes);
+        (site.prefix, site.ssh) = (hosts.prefix(head), Some(hosts.ssh().to_owned()));
+        site.start();
+        site
+    };
+    let place = |site: &Site, host: u16, server: u16| format!("host{host}:{}", site.data(server).display());
+    {
+        let local = on(1, &[1]);
+        let output = local.try_pario(&["scale", "trial", "--add", &place(&local, 2, 1)]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("listen on their own host only"), "{said}");
+        assert_eq!(local.entry().members(), 1);
+    }
+    let site = on(0, &[1, 2]);
+    site.succeed(&["scale", "trial", "--add", &place(&site, 3, 2)]);
+    let bytes = Dice::new(7).bytes(300_000);
+    std::fs::write(site.path("bytes"), &bytes).expect("a scratch directory takes files");
+    let local = site.path("bytes").to_string_lossy().into_owned();
+    for name in ["a", "b"] {
+        let path = format!("trial:/{name}");
+        site.succeed(&["cp", &local, &path]);
+        assert!(site.succeed(&["stat", &path]).contains("over 3 of 3 servers"));
+        assert!(site.try_pario(&["cat", &path]).stdout == bytes, "{path} is not what was written");
+        // The metadata server reaches the added one, also after its supervisor has started it again.
+        site.succeed(&["rm", &path]);
+        within(Duration::from_secs(60), "its parts are removed", || {
+            let output = site.try_pario(&["status", "trial", "--json"]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.matches("\"parts\": 0").count() == 3
+        });
+        site.kill(ServerId(0));
+    }
+    assert!(site.succeed(&["check", "trial"]).contains("nothing is wrong"));
+    site.stop();
+    assert_eq!(hosts.remains(), Vec::<String>::new());
 }
