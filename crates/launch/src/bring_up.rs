@@ -36,11 +36,44 @@ pub fn bring_up(
     deadline: Duration,
     settings: &LaunchSettings,
 ) -> Result<StartedPartition, Error> {
+    let name = description.name().to_owned();
+    bring_up_described(registry, &name, deadline, settings, |_| Ok(description))
+}
+
+/// Starts the servers of a partition that the registry knows, with its description as `change` changes it.
+pub fn bring_up_known(
+    registry: &Registry,
+    name: &str,
+    change: impl FnOnce(Description) -> Result<Description, pario_registry::Error>,
+    deadline: Duration,
+    settings: &LaunchSettings,
+) -> Result<StartedPartition, Error> {
+    // Before the lock, whose file would stay behind for a name that nobody has.
+    registry.get(name)?;
+    bring_up_described(registry, name, deadline, settings, |known| {
+        change(known.ok_or_else(|| pario_registry::Error::NoPartition(name.to_owned()))?)
+    })
+}
+
+/// The same with the description that `describe` makes of the one in the registry, if there is one. No other command changes it meanwhile.
+fn bring_up_described(
+    registry: &Registry,
+    name: &str,
+    deadline: Duration,
+    settings: &LaunchSettings,
+    describe: impl FnOnce(Option<Description>) -> Result<Description, pario_registry::Error>,
+) -> Result<StartedPartition, Error> {
     sweep(&settings.run_base());
-    let lock = registry.lock_partition(description.name(), deadline)?;
+    let lock = registry.lock_partition(name, deadline)?;
     let until = Instant::now() + deadline;
-    let (entry, description) = entry(registry, &description)?;
-    let (entry, mut note) = scale::undo_addition(registry, &lock, entry, until, settings)?;
+    let (known, mut note) = match registry.get(name) {
+        Err(pario_registry::Error::NoPartition(_)) => (None, String::new()),
+        entry => {
+            let (entry, note) = scale::undo_addition(registry, &lock, entry?, until, settings)?;
+            (Some(entry.description), note)
+        }
+    };
+    let (entry, description) = entry(registry, &describe(known)?)?;
     let secret = registry.secret(entry.id)?;
     let stopped = dead(&entry, &secret);
     // Servers of one partition have the same settings: those of the first to run.

@@ -42,7 +42,7 @@ pub mod task;
 mod unsettled;
 
 pub use adoption::{AdoptionError, AdoptionRequest, adopt};
-pub use bring_up::{StartedPartition, bring_up, bring_up_adopted};
+pub use bring_up::{StartedPartition, bring_up, bring_up_adopted, bring_up_known};
 pub use error::{Error, LaunchFailure};
 pub use launcher::{Launch, NodeLauncher};
 pub use method::LaunchMethod;

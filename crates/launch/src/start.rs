@@ -67,8 +67,8 @@ impl Starter<'_> {
         }
     }
 
-    /// Stops those of these servers that serve already. Best effort: a server that is not known to have ended in order counts
-    /// as abandoned, so that the next 'up' or 'down' saves its pool. A server that another process has started is left as it is: a
+    /// Stops those of these servers that serve already. Best effort: a server that is not known to have ended in order stays
+    /// listed, so that the next 'up' or 'down' finds it, or saves its pool. A server that another process has started is left as it is: a
     /// supervisor may have started it again meanwhile, and programs use it.
     fn take_back(&self, name: &str, ready: &BTreeMap<ServerId, Running>, secret: &Secret) {
         let Ok(entry) = self.registry.get(name) else { return };
@@ -83,12 +83,8 @@ impl Starter<'_> {
             for (server, stopped) in stopped {
                 match stopped {
                     Ok(()) => drop(entry.running.remove(&server)),
-                    // It serves.
-                    Err(ShutdownFailure::Refused(_)) => {}
-                    Err(ShutdownFailure::Silent(_)) => {
-                        entry.running.remove(&server);
-                        entry.abandoned.insert(server);
-                    }
+                    // It serves, or its supervisor may be starting it again: the next 'up' or 'down' looks there.
+                    Err(ShutdownFailure::Refused(_) | ShutdownFailure::Silent(_)) => {}
                 }
             }
         });

@@ -5,7 +5,9 @@ use super::{print, registry, seconds};
 use crate::env::Environment;
 use crate::signal;
 use clap::Args;
-use pario_launch::{AdoptionError, AdoptionRequest, StartedPartition, bring_up, bring_up_adopted};
+use pario_launch::{
+    AdoptionError, AdoptionRequest, StartedPartition, bring_up, bring_up_adopted, bring_up_known,
+};
 use pario_registry::{Description, Entry, Registry, Resource};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -83,7 +85,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let StartedPartition { entry, started, note } = match (&arguments.adopt, &arguments.partition) {
         (None, partition) => {
             let partition = partition.as_deref().expect("required without the other two");
-            bring_up(&registry, describe(&registry, partition, &arguments.set)?, deadline, &env.launch())?
+            bring_up_named(&registry, partition, &arguments.set, deadline, env)?
         }
         (Some(directories), file) => {
             let request = adoption_request(directories, file.as_deref(), &arguments.set)?;
@@ -130,9 +132,7 @@ fn assignment(text: &str) -> Result<(String, String), Error> {
 
 /// Starts the servers of a partition that exists, if they do not run.
 pub fn known(name: &str, deadline: Duration, env: &Environment) -> Result<(), Error> {
-    let registry = registry(env)?;
-    let description = registry.get(name)?.description;
-    bring_up(&registry, description, deadline, &env.launch())?;
+    bring_up_known(&registry(env)?, name, Ok, deadline, &env.launch())?;
     Ok(())
 }
 
@@ -142,24 +142,30 @@ pub fn new(description: Description, deadline: Duration, env: &Environment) -> R
     Ok(())
 }
 
-/// The description that the user means: of a partition that exists, or in a file.
-fn describe(registry: &Registry, partition: &Path, set: &[String]) -> Result<Description, Error> {
-    let known = partition.to_str().filter(|name| !name.contains('/')).map(|name| registry.get(name));
-    let mut description = match known {
-        Some(Ok(entry)) => entry.description,
-        Some(Err(pario_registry::Error::NoPartition(name))) if !partition.exists() => {
-            return Err(pario_registry::Error::NoPartition(name).into());
-        }
-        Some(Err(pario_registry::Error::NoPartition(_))) | None => {
-            Description::read(partition).map_err(Error::file(partition))?
-        }
-        Some(Err(error)) => return Err(error.into()),
+/// Starts the partition that the user means: one that exists, by its name, or one of a file.
+fn bring_up_named(
+    registry: &Registry,
+    partition: &Path,
+    set: &[String],
+    deadline: Duration,
+    env: &Environment,
+) -> Result<StartedPartition, Error> {
+    let set = set.iter().map(|text| assignment(text)).collect::<Result<Vec<_>, _>>()?;
+    let change = |description: Description| {
+        set.iter().try_fold(description, |description, (key, value)| description.with(key, value))
     };
-    for assignment in set {
-        let (key, value) = self::assignment(assignment)?;
-        description = description.with(&key, &value)?;
+    let name = partition.to_str().filter(|name| !name.contains('/'));
+    match name.map(|name| (name, registry.get(name))) {
+        Some((name, Ok(_))) => Ok(bring_up_known(registry, name, change, deadline, &env.launch())?),
+        Some((_, Err(pario_registry::Error::NoPartition(name)))) if !partition.exists() => {
+            Err(pario_registry::Error::NoPartition(name).into())
+        }
+        Some((_, Err(pario_registry::Error::NoPartition(_)))) | None => {
+            let description = Description::read(partition).map_err(Error::file(partition))?;
+            Ok(bring_up(registry, change(description)?, deadline, &env.launch())?)
+        }
+        Some((_, Err(error))) => Err(error.into()),
     }
-    Ok(description)
 }
 
 fn report(entry: &Entry, word: &str, started: usize, as_json: bool) -> String {

@@ -172,7 +172,7 @@ fn an_interrupted_addition_is_undone_or_completed() {
         ("the new server is a member", |entry| entry.epoch == Epoch(1)),
     ];
     for (step, is_reached) in steps {
-        for repair in ["scale", "up"] {
+        for repair in ["scale", "up", "up with the partition file"] {
             let site = Site::up(shape(2));
             let client = site.client();
             let bytes = write(&client, "/before", BYTES);
@@ -181,7 +181,10 @@ fn an_interrupted_addition_is_undone_or_completed() {
             scale.kill().expect("killed");
             scale.wait().expect("it has ended");
             servers_of_new_file(&client, "/meanwhile");
-            site.succeed(&[repair, "trial"]);
+            match repair {
+                "scale" | "up" => site.succeed(&[repair, "trial"]),
+                _ => site.start(),
+            };
             let entry = site.entry();
             let members = entry.members() as u16;
             assert_eq!((entry.joining, u64::from(members)), (0, 2 + entry.epoch.0), "{step}, {repair}");
