@@ -72,7 +72,7 @@ pub fn inject(plan: &Plan, cluster: &Cluster, clients: &[ClientProcess], random:
             Some(managed) => managed.terminate(random),
             None => cluster.terminate(server),
         },
-        FaultKind::Up | FaultKind::Down | FaultKind::Check | FaultKind::Copy => {
+        FaultKind::Up | FaultKind::Down | FaultKind::Check | FaultKind::Copy | FaultKind::Scale => {
             if let Some(managed) = &cluster.managed {
                 managed.start_command(kind, random);
             }

@@ -51,6 +51,8 @@ mod records;
 #[cfg(pario_simulation)]
 mod runner;
 #[cfg(pario_simulation)]
+mod scaling;
+#[cfg(pario_simulation)]
 mod settings;
 #[cfg(pario_simulation)]
 mod shrink;

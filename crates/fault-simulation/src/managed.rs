@@ -224,6 +224,7 @@ impl Managed {
         let words = match kind {
             FaultKind::Up => vec!["up".to_owned()],
             FaultKind::Down => vec!["down".to_owned()],
+            FaultKind::Scale => vec!["scale".to_owned()],
             FaultKind::Copy => copies::draw(&self.plan, self.runs.borrow().len(), random),
             _ if random.bool() => vec!["check".to_owned(), "--repair".to_owned()],
             _ => vec!["check".to_owned()],

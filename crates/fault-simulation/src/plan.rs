@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::focus::{Topic, draw_topic, focus};
+use crate::scaling;
 use crate::swarm::swarm;
 use pario_client::{PlacementMap, ServerId};
 use pario_runtime::simulation::random;
@@ -75,13 +76,15 @@ pub enum FaultKind {
     Clock,
     /// A process gets no more descriptors or no more memory for a while.
     Limit,
+    /// `pario scale` runs.
+    Scale,
 }
 
 impl FaultKind {
     /// Whether only partitions under the control of commands have it.
     pub fn needs_commands(self) -> bool {
-        use FaultKind::{Check, Copy, Down, Orphan, Up};
-        matches!(self, Up | Down | Check | Copy | Orphan)
+        use FaultKind::{Check, Copy, Down, Orphan, Scale, Up};
+        matches!(self, Up | Down | Check | Copy | Orphan | Scale)
     }
 }
 
@@ -119,6 +122,7 @@ pub const KINDS: &[(FaultKind, &str)] = &[
     (FaultKind::Refuse, "refuse"),
     (FaultKind::Clock, "clock"),
     (FaultKind::Limit, "limit"),
+    (FaultKind::Scale, "scale"),
 ];
 
 /// The event between the end of all clients and the last read of all files.
@@ -236,8 +240,11 @@ impl Plan {
         let mut random = random::stream(seed, "plan", 0);
         let managed = random.bool();
         let mut disks = random::stream(seed, "plan of disk faults", 0);
-        let (of_disk, others): (Vec<FaultKind>, Vec<FaultKind>) =
-            allowed.iter().copied().partition(|kind| kind.is_of_disk());
+        let (of_disk, others): (Vec<FaultKind>, Vec<FaultKind>) = allowed
+            .iter()
+            .copied()
+            .filter(|kind| *kind != FaultKind::Scale)
+            .partition(|kind| kind.is_of_disk());
         // Half of the histories with commands are about them.
         let is_about_commands = managed && random::stream(seed, "plan of commands", 0).bool();
         let is_possible = |kind: &&FaultKind| managed || !kind.needs_commands();
@@ -250,7 +257,7 @@ impl Plan {
                 others.iter().map(|kind| (*kind, share(*kind))).filter(|(_, share)| *share > 0).collect();
         }
         // Half of all histories have disks that work. Lies weaken the judgement, so they are rarer.
-        if of_disk.len() == allowed.len() || disks.bool() {
+        if others.is_empty() || disks.bool() {
             let is_chosen = |kind: &&FaultKind| {
                 let one_in = if kind.damages_storage() { 5 } else { 3 };
                 disks.u32(0..one_in) == 0
@@ -323,6 +330,7 @@ impl Plan {
         if let Some(topic) = topic {
             focus(&mut plan, topic, &mut random, allowed);
         }
+        scaling::add(&mut plan, allowed);
         plan
     }
 

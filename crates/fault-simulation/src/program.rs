@@ -11,7 +11,7 @@ use pario_check::CheckReport;
 use pario_client::OpenOptions;
 use pario_copy::{Connections, CopyObserver, CopyOptions, pairs};
 use pario_launch::serve::{self, ServePart};
-use pario_launch::{LaunchSettings, StopOptions, bring_up, take_down};
+use pario_launch::{LaunchSettings, StopOptions, bring_up, bring_up_known, take_down};
 use pario_registry::{Description, Registry};
 use pario_runtime::fs;
 use pario_runtime::simulation::process::{SimulatedPid, current_process};
@@ -20,6 +20,7 @@ use pario_types::Progress;
 
 use crate::cluster::host_of;
 use crate::plan::{BLOCK, Plan};
+use crate::scaling;
 
 /// The directory of the registry, on a file system that all hosts share.
 pub const HOME: &str = "/home/pario";
@@ -78,6 +79,7 @@ fn main(words: &[String], plan: &Plan, runs: &CommandRuns) -> u8 {
     let (code, message) = match arguments[..] {
         ["up"] => code_of(up(plan)),
         ["down"] => code_of(down()),
+        ["scale"] => code_of(scaling::scale(plan)),
         ["check"] => check(false),
         ["check", "--repair"] => check(true),
         ["cp", ref options @ .., from, to] => code_of(copy(options, from, to)),
@@ -115,17 +117,19 @@ fn code_of(outcome: Result<String, String>) -> CommandOutcome {
     }
 }
 
-fn settings() -> LaunchSettings {
+pub fn settings() -> LaunchSettings {
     let run_base = Some(PathBuf::from("/dev/shm"));
     LaunchSettings { ssh: vec!["ssh".to_owned()], run_base, ..LaunchSettings::default() }
 }
 
+/// The directory of a server.
+pub fn place(plan: &Plan, server: u16) -> String {
+    format!("{}:/disk/{server}", host::name_of(host_of(server.into(), plan)))
+}
+
 /// The partition file of a history.
 fn description(plan: &Plan) -> Description {
-    let server = |index: u16| {
-        let node = host::name_of(host_of(index.into(), plan));
-        format!("'{node}:/disk/{index}'")
-    };
+    let server = |index: u16| format!("'{}'", place(plan, index));
     let servers = (0..plan.servers).map(server).collect::<Vec<_>>().join(", ");
     let Plan { stripe, slots, workers, tier1, .. } = plan;
     let listen = if plan.hosts > 1 { "all" } else { "auto" };
@@ -137,14 +141,17 @@ fn description(plan: &Plan) -> Description {
     Description::parse(&text, Some(NAME)).expect("a partition file")
 }
 
-fn text_of(error: impl std::fmt::Display) -> String {
+pub fn text_of(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 fn up(plan: &Plan) -> Result<String, String> {
     let registry = Registry::open(Path::new(HOME)).map_err(text_of)?;
-    let description = registry.get(NAME).map_or_else(|_| description(plan), |entry| entry.description);
-    let started = bring_up(&registry, description, PATIENCE, &settings()).map_err(text_of)?;
+    let started = match registry.get(NAME) {
+        Ok(_) => bring_up_known(&registry, NAME, Ok, PATIENCE, &settings()),
+        Err(_) => bring_up(&registry, description(plan), PATIENCE, &settings()),
+    };
+    let started = started.map_err(text_of)?;
     Ok(format!("{} servers were started; {}", started.started, started.note))
 }
 

@@ -28,8 +28,10 @@ pub fn swarm(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     ];
     features.into_iter().for_each(|feature| *feature = random.bool());
     let managed = plan.managed;
-    let is_possible =
-        |kind: &&FaultKind| if managed { !kind.damages_storage() } else { !kind.needs_commands() };
+    let is_possible = |kind: &&FaultKind| match managed {
+        true => !kind.damages_storage() && **kind != FaultKind::Scale,
+        false => !kind.needs_commands(),
+    };
     let chosen: Vec<FaultKind> =
         allowed.iter().filter(is_possible).filter(|_| random.bool()).copied().collect();
     plan.faults = chosen.into_iter().map(|kind| (kind, random.u32(1..=MOST_SHARE))).collect();
