@@ -1,4 +1,4 @@
-//! The developer's commands: `cargo xtask setup | demo | test | tidy | bench | torture | simulate`.
+//! The developer's commands: `cargo xtask setup | demo | test | test-mpis | tidy | bench | torture | simulate`.
 //!
 //! Only the standard library is used, so that this program builds in a moment and needs nothing. Each
 //! subcommand is one module; all of them start programs through [`program`] and time their steps with
@@ -21,6 +21,7 @@ mod simulate;
 mod source;
 mod stages;
 mod test;
+mod test_mpis;
 mod text;
 mod tidy;
 mod torture;
@@ -34,6 +35,7 @@ usage: cargo xtask <command>
   setup            install or build whatever the other commands need
   demo             a C program on both MPIs, with and without Pario: same bytes, times side by side
   test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`; --quick: the part for use while working
+  test-mpis        the tests that depend on the MPI on MPIs from PyPI, and a table; --newest: one of each family
   tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes, names, words;
                    --texts: without compiling; --shrink: take off the baseline what is no longer there
   bench [NAME …]   a measurement by name; without a name, the list of them
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         "setup" => setup::everything(),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
+        "test-mpis" => test_mpis::run(rest),
         "tidy" => tidy::run(rest),
         "bench" => bench::run(rest),
         "torture" => torture::run(rest),

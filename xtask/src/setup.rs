@@ -9,7 +9,7 @@ mod packages;
 mod python;
 
 pub use cargo_tools::{cargo_deny, cargo_nextest};
-pub use python::{mpi4py, mpi4py_source, perfetto, pydarshan, standard_abi};
+pub use python::{mpi4py, mpi4py_source, mpi4py_version, perfetto, pydarshan, standard_abi};
 
 use crate::host::HOSTS;
 use crate::program::{self, Outcome};

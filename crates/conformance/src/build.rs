@@ -57,6 +57,9 @@ pub fn compile(host: HostMpi, source: impl AsRef<Path>, kind: SourceKind, flags:
     let source = source.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", source.display()));
     let mut hash = DefaultHasher::new();
     (host, kind, flags).hash(&mut hash);
+    if let HostMpi::Installed(_) = host {
+        host.mpicc().hash(&mut hash);
+    }
     for part in inputs(&source) {
         let text = fs::read(&part).unwrap_or_else(|e| panic!("cannot read {}: {e}", part.display()));
         (part.file_name(), text).hash(&mut hash);

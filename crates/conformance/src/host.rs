@@ -13,6 +13,19 @@ pub enum HostMpi {
     OpenMpi,
     /// MPICH's library of the standard ABI of MPI-5, from the wheel that `cargo xtask setup` installs.
     StandardAbi,
+    /// An MPI of this kind that `cargo xtask test-mpis` has installed in the directory `PARIO_TEST_MPI`.
+    Installed(InstalledKind),
+}
+
+/// The kinds of MPIs by binary interface, which also decides the launcher's options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InstalledKind {
+    /// MPICH and its kin.
+    Mpich,
+    /// Open MPI.
+    OpenMpi,
+    /// A library of the standard ABI with MPICH's launcher.
+    StandardAbi,
 }
 
 /// Both packaged hosts, for tests that loop over them.
@@ -25,7 +38,28 @@ impl HostMpi {
             HostMpi::Mpich => "mpich",
             HostMpi::OpenMpi => "openmpi",
             HostMpi::StandardAbi => "standard-abi",
+            HostMpi::Installed(_) => "installed",
         }
+    }
+
+    /// Whether this is Open MPI.
+    pub fn is_open_mpi(self) -> bool {
+        matches!(self, HostMpi::OpenMpi | HostMpi::Installed(InstalledKind::OpenMpi))
+    }
+
+    /// The MPI that `cargo xtask test-mpis` tests, if it runs this test.
+    pub fn installed() -> Option<HostMpi> {
+        let kind = std::env::var("PARIO_TEST_MPI_KIND").unwrap_or_default();
+        let kind = match kind.as_str() {
+            "mpich" => InstalledKind::Mpich,
+            "openmpi" => InstalledKind::OpenMpi,
+            "standard-abi" => InstalledKind::StandardAbi,
+            _ => {
+                eprintln!("SKIPPED: PARIO_TEST_MPI names no MPI; `cargo xtask test-mpis` runs this test");
+                return None;
+            }
+        };
+        Some(HostMpi::Installed(kind))
     }
 
     /// The C compiler wrapper.
@@ -75,6 +109,11 @@ impl HostMpi {
     }
 
     fn tool(self, tool: &str) -> PathBuf {
+        if let HostMpi::Installed(kind) = self {
+            let is_abi = kind == InstalledKind::StandardAbi && tool != "mpiexec";
+            let directory = PathBuf::from(std::env::var_os("PARIO_TEST_MPI").unwrap_or_default());
+            return directory.join("bin").join(if is_abi { format!("{tool}_abi") } else { tool.to_owned() });
+        }
         if self == HostMpi::StandardAbi {
             let name = if tool == "mpiexec" { tool.to_owned() } else { format!("{tool}_abi") };
             return standard_abi_directory().join("bin").join(name);
@@ -88,23 +127,26 @@ impl HostMpi {
 
     /// Environment that lets the launcher work as root, on few cores, in a container.
     pub(crate) fn launch_environment(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            HostMpi::Mpich | HostMpi::StandardAbi => &[],
-            HostMpi::OpenMpi => &[
-                ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-                ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-                ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
-                ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
-                ("OMPI_MCA_mpi_yield_when_idle", "1"),
-            ],
+        if !self.is_open_mpi() {
+            return &[];
         }
+        &[
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+            ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+            // The same for version 5.
+            ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+            ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+            ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        ]
     }
 
     /// Launcher arguments that set a variable in the ranks only, never in the launcher.
     pub(crate) fn rank_variable(self, name: &str, value: &str) -> Vec<String> {
-        match self {
-            HostMpi::Mpich | HostMpi::StandardAbi => vec!["-genv".into(), name.into(), value.into()],
-            HostMpi::OpenMpi => vec!["-x".into(), format!("{name}={value}")],
+        if self.is_open_mpi() {
+            vec!["-x".into(), format!("{name}={value}")]
+        } else {
+            vec!["-genv".into(), name.into(), value.into()]
         }
     }
 }

@@ -250,7 +250,7 @@ impl Hosts {
         let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
         let agent = self.agent.to_string_lossy();
         match host {
-            HostMpi::Mpich | HostMpi::StandardAbi => {
+            HostMpi::Mpich | HostMpi::StandardAbi | HostMpi::Installed(_) => {
                 add(&["-launcher", "ssh", "-launcher-exec", &agent]);
                 add(&["-hosts", &names.join(","), "-ppn", &each.to_string()]);
             }

@@ -27,7 +27,7 @@ pub mod torture;
 pub use build::{SourceKind, compile, compile_text};
 pub use eventually::eventually;
 pub use files::{Scratch, same_bytes, same_directory, same_file, scratch};
-pub use host::{BOTH, HostMpi};
+pub use host::{BOTH, HostMpi, InstalledKind};
 pub use hosts::Hosts;
 pub use library::{libpario, pario, target_dir, workspace_dir};
 pub use mount::TmpfsMount;

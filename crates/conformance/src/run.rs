@@ -152,7 +152,7 @@ impl ProgramRun {
 
     fn finish(&self) -> Output {
         let (mut command, own) = (self.command(), scratch());
-        if self.host == HostMpi::OpenMpi && self.hosts.is_none() {
+        if self.host.is_open_mpi() && self.hosts.is_none() {
             // Launchers share a directory otherwise, and fail if two of them make it at the same time.
             command.env("OMPI_MCA_orte_tmpdir_base", own.path());
         }

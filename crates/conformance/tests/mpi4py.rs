@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use pario_conformance::partition::{Site, TestPartition};
-use pario_conformance::{HostMpi, Output, ProgramRun, Scratch, scratch, workspace_dir};
+use pario_conformance::{HostMpi, InstalledKind, Output, ProgramRun, Scratch, scratch, workspace_dir};
 
 const MODULES: [&str; 3] = ["test_io", "test_file", "test_errhandler"];
 
@@ -174,4 +174,26 @@ at! {
     mpi4py_partition_openmpi: on_a_partition(OpenMpi, 3);
     mpi4py_host_faults_mpich: host_faults_are_not_ours(Mpich, 2);
     mpi4py_host_faults_openmpi: host_faults_are_not_ours(OpenMpi, 2);
+}
+
+/// The Python of an MPI of `cargo xtask test-mpis`. The package from PyPI has no module for the standard ABI.
+fn installed() -> Option<HostMpi> {
+    HostMpi::installed().filter(|host| *host != HostMpi::Installed(InstalledKind::StandardAbi))
+}
+
+#[test]
+fn installed_mpi4py_on_plain_files() {
+    let Some(host) = installed() else { return };
+    let (outcomes, output) = suite(host, 2, true, &["test_io", "test_file"], None);
+    all_passed(&outcomes, &output);
+    assert!(output.pario_calls() > 0, "calls went past Pario: {output}");
+}
+
+#[test]
+fn installed_mpi4py_on_a_partition() {
+    let Some(host) = installed() else { return };
+    let partition = TestPartition::up(2, 65536, "4M");
+    let site = Site { partition: &partition, hints: "", nodes: &[] };
+    let (outcomes, output) = suite(host, 2, true, &["test_io", "test_file"], Some(&site));
+    all_passed(&outcomes, &output);
 }

@@ -58,6 +58,12 @@ pub fn mpi4py(host: &Host) -> Outcome<PathBuf> {
     Ok(python)
 }
 
+/// mpi4py's package and version, as pip takes it.
+pub fn mpi4py_version() -> &'static str {
+    let line = REQUIREMENTS.lines().find(|line| line.starts_with("mpi4py==")).unwrap_or("mpi4py");
+    line.split(' ').next().unwrap_or(line)
+}
+
 /// mpi4py's source tree, whose `test` directory is its test suite.
 pub fn mpi4py_source() -> Outcome<PathBuf> {
     let source = place::target().join("mpi4py-src");
