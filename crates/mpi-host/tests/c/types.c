@@ -24,7 +24,8 @@ static MPI_Datatype named(void)
         MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION,
         MPI_COMPLEX, MPI_DOUBLE_COMPLEX, MPI_LOGICAL, MPI_CHARACTER, MPI_CXX_BOOL, MPI_CXX_DOUBLE_COMPLEX,
         MPI_INTEGER4, MPI_REAL8,
-#if !defined MPICH && !defined MPI_ABI_VERSION /* MPICH moves the 10 bytes of a long double that mean something */
+/* MPICH, and Open MPI from version 5 on, move the 10 bytes of a long double that mean something. */
+#if !defined MPICH && !defined MPI_ABI_VERSION && !(defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
         MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX, MPI_LONG_DOUBLE_INT,
 #endif
     };
