@@ -26,6 +26,7 @@ const TOPICS_OF_BUGS: &[(&str, Topic)] = &[
     ("divergence-not-repaired", Topic::Replicas),
     ("unequal-replicas-read", Topic::Replicas),
     ("failed-sync-believed", Topic::Syncs),
+    ("dropped-writes-forgotten", Topic::Syncs),
     ("down-forgets-pool", Topic::Commands),
     ("down-trusts-silence", Topic::Commands),
     ("down-ignores-successor", Topic::Commands),

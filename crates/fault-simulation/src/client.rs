@@ -240,6 +240,7 @@ impl Client {
             let kind = match (self.plan.truncates, self.plan.syncs) {
                 (true, _) if self.random.u32(0..4) == 0 => 0,
                 (_, true) if self.random.u32(0..4) == 0 => 2,
+                _ if self.plan.drops && self.random.u32(0..3) == 0 => self.random.u32(4..6),
                 _ => self.random.u32(0..24),
             };
             match kind {

@@ -189,9 +189,15 @@ fn leases(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     }
 }
 
-/// The system drops data that a failed sync could not write, before the next sync succeeds.
+/// The system drops data that a failed sync could not write, before the next sync succeeds; or closes are all that stores data.
 fn failed_syncs(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.syncs, plan.faults_at_stalls, plan.files) = (true, false, 1);
+    if random.u32(0..3) == 0 {
+        // Handles are dropped without a close, and another handle of the process is closed, before hosts lose their memory.
+        (plan.syncs, plan.drops, plan.ending) = (false, true, Ending::HostsLost);
+        plan.fault_interval = Duration::from_millis(4);
+        return plan.only(&[FaultKind::HostLost], allowed, 3);
+    }
     (plan.clients, plan.calls, plan.servers) = (plan.clients.min(2), 30, plan.servers.min(2));
     plan.hosts = plan.hosts.min(2);
     plan.fault_interval = Duration::from_micros(random.u64(200..3000));

@@ -176,6 +176,8 @@ pub struct Plan {
     pub truncates: bool,
     /// Whether clients sync files often.
     pub syncs: bool,
+    /// Whether clients often close files, or drop their handles without a close.
+    pub drops: bool,
     /// Whether most copies by `cp` are into the partition and take seconds.
     pub slow_copies: bool,
     /// Whether clients create, rename, remove and list files.
@@ -302,6 +304,7 @@ impl Plan {
             is_one_team: programs.u32(0..4) == 0,
             truncates: programs.u32(0..4) == 0,
             syncs: false,
+            drops: false,
             slow_copies: false,
             names: programs.u32(0..3) == 0,
             locks: programs.u32(0..4) == 0,

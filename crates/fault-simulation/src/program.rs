@@ -31,8 +31,9 @@ pub const NAME: &str = "scratch";
 /// How long `up` and `down` wait for servers and for each other.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The bytes per second of a slow copy: it takes seconds, and notes its progress several times.
-const SLOW_RATE: u64 = 12_000;
+/// The bytes per second of a slow copy: it takes seconds. Where threads pause for long, it notes its progress several times.
+const SLOW_RATE: u64 = 30_000;
+const SLOWEST_RATE: u64 = 12_000;
 
 /// A command that was run.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ fn main(words: &[String], plan: &Plan, runs: &CommandRuns) -> u8 {
         ["scale"] => code_of(scaling::scale(plan)),
         ["check"] => check(false),
         ["check", "--repair"] => check(true),
-        ["cp", ref options @ .., from, to] => code_of(copy(options, from, to)),
+        ["cp", ref options @ .., from, to] => code_of(copy(plan, options, from, to)),
         _ => panic!("there is no command {arguments:?}"),
     };
     scheduler::log(format!("{} exits with {code}: {message:.400}", arguments.join(" ")));
@@ -204,7 +205,8 @@ fn try_check(is_repair: bool) -> Result<CheckReport, String> {
     Ok(report)
 }
 
-fn copy(options: &[&str], from: &str, to: &str) -> Result<String, String> {
+fn copy(plan: &Plan, options: &[&str], from: &str, to: &str) -> Result<String, String> {
+    let slow_rate = if plan.long_stalls { SLOWEST_RATE } else { SLOW_RATE };
     let mut connections = Connections::for_data(Some(Path::new(HOME)), None);
     let paths = [OsString::from(from), OsString::from(to)];
     let pairs = pairs(&paths, false, &mut connections).map_err(text_of)?;
@@ -212,7 +214,7 @@ fn copy(options: &[&str], from: &str, to: &str) -> Result<String, String> {
         resume: options.contains(&"--resume"),
         sync: options.contains(&"--sync"),
         chunk: 8 << 10,
-        rate_limit: options.contains(&"--slow").then_some(SLOW_RATE),
+        rate_limit: options.contains(&"--slow").then_some(slow_rate),
         threads: NonZeroUsize::new(2),
         ..CopyOptions::default()
     };

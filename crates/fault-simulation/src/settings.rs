@@ -101,6 +101,7 @@ pub const SETTINGS: &[Setting] = &[
     flag!("one-team", is_one_team),
     flag!("truncates", truncates),
     flag!("syncs", syncs),
+    flag!("drops", drops),
     flag!("slow-copies", slow_copies),
     flag!("names", names),
     flag!("locks", locks),

@@ -128,7 +128,8 @@ pub fn leave_run_directory(
         Err(error) => return Err(error),
     };
     // The server that ended has removed its pool. A pool that is there belongs to a successor, whose supervisor may have been killed.
-    let removed = if has_pool(&path) { Ok(()) } else { remove_run_directory(base, partition, server) };
+    let is_used = has_pool(&path) && !is_planted("late-server-removes-successor");
+    let removed = if is_used { Ok(()) } else { remove_run_directory(base, partition, server) };
     drop(held);
     removed
 }
