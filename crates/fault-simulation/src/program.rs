@@ -19,7 +19,7 @@ use pario_runtime::simulation::{host, process_table, scheduler};
 use pario_types::Progress;
 
 use crate::cluster::host_of;
-use crate::plan::{BLOCK, Plan};
+use crate::plan::{BLOCK, FaultKind, Plan};
 use crate::scaling;
 
 /// The directory of the registry, on a file system that all hosts share.
@@ -31,8 +31,13 @@ pub const NAME: &str = "scratch";
 /// How long `up` and `down` wait for servers and for each other.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The bytes per second of a slow copy: it takes seconds. Where threads pause for long, it notes its progress several times.
-const SLOW_RATE: u64 = 30_000;
+/// The bytes per second of a slow copy that is not killed: it ends before it notes its progress, so that only its close stores it.
+const SLOW_RATE: u64 = 80_000;
+
+/// The bytes per second of a slow copy that may be killed: it notes its progress once or twice.
+const SLOWER_RATE: u64 = 30_000;
+
+/// The bytes per second of a slow copy whose threads pause for long: it notes its progress several times.
 const SLOWEST_RATE: u64 = 12_000;
 
 /// A command that was run.
@@ -206,7 +211,11 @@ fn try_check(is_repair: bool) -> Result<CheckReport, String> {
 }
 
 fn copy(plan: &Plan, options: &[&str], from: &str, to: &str) -> Result<String, String> {
-    let slow_rate = if plan.long_stalls { SLOWEST_RATE } else { SLOW_RATE };
+    let slow_rate = match (plan.long_stalls, plan.has_kind(FaultKind::Kill)) {
+        (true, _) => SLOWEST_RATE,
+        (false, true) => SLOWER_RATE,
+        (false, false) => SLOW_RATE,
+    };
     let mut connections = Connections::for_data(Some(Path::new(HOME)), None);
     let paths = [OsString::from(from), OsString::from(to)];
     let pairs = pairs(&paths, false, &mut connections).map_err(text_of)?;
