@@ -19,6 +19,7 @@ const TOPICS_OF_BUGS: &[(&str, Topic)] = &[
     ("dead-writer-forgotten", Topic::Copies),
     ("server-copies-first", Topic::Copies),
     ("pin-cleared-early", Topic::Slots),
+    ("stale-truncate", Topic::Requests),
     ("request-done-twice", Topic::Requests),
     ("recall-skipped", Topic::Leases),
     ("expired-lease-used", Topic::Leases),

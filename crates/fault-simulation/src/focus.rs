@@ -59,11 +59,12 @@ struct Stalls {
     of: u32,
 }
 
-/// Any code, the caches of servers, the transfers of `cp`, the mailboxes of tier 1: see `Plan::stall_within`.
+/// Any code, the caches of servers, the transfers of `cp`, the mailboxes of tier 1, truncations: see `Plan::stall_within`.
 const ANYWHERE: u32 = 0;
 const CACHES: u32 = 1;
 const TRANSFERS: u32 = 2;
 const MAILBOXES: u32 = 3;
+const TRUNCATIONS: u32 = 4;
 
 /// Threads of servers pause: see `Plan::stall_of`.
 const SERVERS: u32 = 2;
@@ -133,6 +134,13 @@ pub fn focus(plan: &mut Plan, topic: Topic, random: &mut Rng, allowed: &[FaultKi
 fn repeated_requests(plan: &mut Plan, random: &mut Rng, allowed: &[FaultKind]) {
     (plan.truncates, plan.workers, plan.calls, plan.limit) = (true, 2, 40, 9000);
     plan.names = random.bool();
+    if random.u32(0..4) == 0 {
+        // A truncation is repeated and completed while a thread pauses that is about to begin it.
+        (plan.names, plan.servers, plan.clients) = (false, plan.servers.min(2), plan.clients.min(2));
+        plan.fault_interval = Duration::from_millis(20);
+        plan.stall(Stalls { one_site_in: 1, one_in: 3, within: TRUNCATIONS, of: SERVERS });
+        return plan.only(&[FaultKind::Break], allowed, 8);
+    }
     if random.bool() {
         (plan.faults_at_stalls, plan.names, plan.servers) = (false, true, plan.servers.min(2));
         plan.clients = plan.clients.min(2);

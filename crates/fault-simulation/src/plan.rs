@@ -19,9 +19,14 @@ pub const MOST_CLIENTS: usize = 3;
 const MOST_STALLED: Duration = Duration::from_secs(12);
 
 /// Where threads pause: a part of the paths of the code, and the beginning of the names of the threads. Anywhere; in the servers' caches; in
-/// the transfers of `cp` from and to files of the host; in the threads of tier 1 that hear of recalled leases.
-const STALL_PLACES: [(&str, &str); 4] =
-    [("", ""), ("cache/src", ""), ("copy/src/open_file", ""), ("", "pario-recalls")];
+/// the transfers of `cp` from and to files of the host; in the threads of tier 1 that hear of recalled leases; in truncations at servers.
+const STALL_PLACES: [(&str, &str); 5] = [
+    ("", ""),
+    ("cache/src", ""),
+    ("copy/src/open_file", ""),
+    ("", "pario-recalls"),
+    ("server/src/pool/truncate", ""),
+];
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
