@@ -18,7 +18,7 @@ use crate::stages::Stages;
 use crate::tidy;
 
 /// Histories of the simulation in a full test.
-const HISTORIES: u32 = 1000;
+const HISTORIES: u32 = 2500;
 
 /// Runs it all, or with `--quick` as the first argument a part of it; the other arguments go to `cargo nextest run`.
 pub fn run(arguments: &[String]) -> Outcome {
