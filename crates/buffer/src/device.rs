@@ -254,6 +254,12 @@ impl Library {
     }
 }
 
+/// Whether the functions of a driver are known; looks for them if they are not.
+fn has_functions<T>(known: &OnceLock<T>, find: impl FnOnce() -> Option<T>) -> bool {
+    // Another thread may find them at the same time.
+    known.get().is_some() || find().is_some_and(|found| known.set(found).is_ok() || known.get().is_some())
+}
+
 /// CUDA's driver, by its binary interface.
 mod cuda {
     use super::*;
@@ -301,12 +307,7 @@ mod cuda {
                 })
             }
         };
-        match FUNCTIONS.get() {
-            Some(_) => true,
-            None => {
-                find().is_some_and(|functions| FUNCTIONS.set(functions).is_ok() || FUNCTIONS.get().is_some())
-            }
-        }
+        has_functions(&FUNCTIONS, find)
     }
 
     pub fn owns(_: &Driver, address: usize) -> bool {
@@ -397,12 +398,7 @@ mod hip {
                 })
             }
         };
-        match FUNCTIONS.get() {
-            Some(_) => true,
-            None => {
-                find().is_some_and(|functions| FUNCTIONS.set(functions).is_ok() || FUNCTIONS.get().is_some())
-            }
-        }
+        has_functions(&FUNCTIONS, find)
     }
 
     pub fn owns(_: &Driver, address: usize) -> bool {

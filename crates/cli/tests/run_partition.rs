@@ -369,7 +369,7 @@ while test ! -e go; do sleep 0.02; done; exit 9"#;
         site.assert_kept(&said, "NAME", &[("part", "part")], 1);
         std::fs::remove_file(site.bench.path("go")).expect("removed");
 
-        // What was to be copied is.
+        // The results of --out are copied.
         let script = "echo part > own; pario cp own pario:/part; echo ready; exec sleep 600";
         let pario = start(&site, &["--servers", "1", "--out", "part", "--to", "results"], script);
         signal(&pario, name);

@@ -3,8 +3,8 @@
 mod table;
 
 use pario_conformance::partition::{Site, TestPartition};
-use pario_conformance::{HostMpi, ProgramRun, SourceKind, compile, same_file, scratch, workspace_dir};
-use table::{all_hold, passes, table_run};
+use pario_conformance::{HostMpi, scratch};
+use table::{all_hold, files_equal_those_of, passes, table_run};
 
 /// The programs of rules, with a number of ranks that is enough for each.
 const PROGRAMS: &[(&str, u32)] = &[
@@ -39,14 +39,5 @@ fn installed_rules_on_a_partition() {
 #[test]
 fn installed_programs() {
     let Some(host) = HostMpi::installed() else { return };
-    for name in ["block3d.c", "strided.c", "shared.c", "nonblocking.c", "split.c"] {
-        let source = workspace_dir().join("crates/conformance/programs/apps").join(name);
-        let (program, dir) = (compile(host, source, SourceKind::C, &[]), scratch());
-        for (file, preload) in [("host", false), ("pario", true)] {
-            let run = ProgramRun::new(host, 2, &program).arg(dir.join(file)).preload(preload);
-            let output = run.run().expect_success();
-            assert_eq!(output.pario_calls() > 0, preload, "{output}");
-        }
-        same_file(dir.join("host"), dir.join("pario"));
-    }
+    files_equal_those_of(host);
 }

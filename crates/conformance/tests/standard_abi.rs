@@ -9,11 +9,9 @@ use std::process::Command;
 
 use history::play;
 use pario_conformance::partition::{Site, TestPartition};
-use pario_conformance::{
-    HostMpi, ProgramRun, SourceKind, compile, libpario, pario, same_file, scratch, workspace_dir,
-};
+use pario_conformance::{HostMpi, SourceKind, compile, libpario, pario, scratch, workspace_dir};
 use pattern::{PLAIN, compare};
-use table::{all_hold, passes, table_run};
+use table::{all_hold, files_equal_those_of, passes, table_run};
 
 /// The programs of rules, with a number of ranks that is enough for each.
 const PROGRAMS: &[(&str, u32)] = &[
@@ -50,16 +48,7 @@ fn the_rules_hold_on_a_partition() {
 #[test]
 fn files_equal_those_of_the_host() {
     let Some(host) = HostMpi::standard_abi() else { return };
-    for name in ["block3d.c", "strided.c", "shared.c", "nonblocking.c", "split.c"] {
-        let source = workspace_dir().join("crates/conformance/programs/apps").join(name);
-        let (program, dir) = (compile(host, source, SourceKind::C, &[]), scratch());
-        for (file, preload) in [("host", false), ("pario", true)] {
-            let run = ProgramRun::new(host, 2, &program).arg(dir.join(file)).preload(preload);
-            let output = run.run().expect_success();
-            assert_eq!(output.pario_calls() > 0, preload, "{output}");
-        }
-        same_file(dir.join("host"), dir.join("pario"));
-    }
+    files_equal_those_of(host);
 }
 
 #[test]

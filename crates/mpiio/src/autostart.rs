@@ -79,13 +79,13 @@ fn wait(child: &mut Child, until: Instant) -> Option<ExitStatus> {
     }
 }
 
-/// Reads the standard error of a process in the background; what it was by the end of the process.
+/// Reads the standard error of a process in the background. The returned function gives its text after the process has ended.
 fn last_words(stderr: Option<ChildStderr>) -> impl FnOnce() -> String {
     let (sender, words) = channel();
     if let Some(stderr) = stderr {
         thread::spawn(move || {
             let mut text = Vec::new();
-            // What could be read counts. Nobody listens if the process succeeds.
+            // A part of the text is enough for the error. If the process succeeds, the text is not used.
             let _ = stderr.take(MOST_WORDS).read_to_end(&mut text);
             let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
         });

@@ -71,9 +71,10 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     }
     let deadline = Duration::from_secs(arguments.timeout);
     let places = places(&registry, name, &arguments.change)?;
-    let ScaledPartition { entry, note } = match places.is_empty() {
-        true => resume_scaling(&registry, name, deadline, &env.launch())?,
-        false => add_servers(&registry, name, &places, deadline, &env.launch())?,
+    let ScaledPartition { entry, note } = if places.is_empty() {
+        resume_scaling(&registry, name, deadline, &env.launch())?
+    } else {
+        add_servers(&registry, name, &places, deadline, &env.launch())?
     };
     let servers = entry.members();
     print(&format!("partition {name} has {servers} servers (epoch {})\n{note}", entry.epoch))?;

@@ -81,7 +81,7 @@ pub enum Error {
         commands.erase()
     )]
     Down {
-        /// What the user can do.
+        /// The commands that copy or remove its files.
         commands: Box<RescueCommands>,
         /// Why.
         cause: Box<partition::Error>,

@@ -121,7 +121,7 @@ program succeeds, such files are removed after one line that counts them.
 
 SIGINT is answered at once. After SIGTERM the program has a third of the time
 of --grace to end; then results are copied until four fifths of it are over.
-What was not copied is named and kept. Another signal ends the copying.
+Files that were not copied are named and kept. Another signal ends the copying.
 
 --servers and --servers-per-node start servers on the nodes of the Slurm job
 (by srun) or of --hosts (by ssh), and without these on this host. Each server

@@ -61,7 +61,7 @@ pub struct Options {
     /// Files and directories to copy into the partition's root before the run
     #[arg(long = "in", value_name = "PATH", num_args = 1..)]
     inputs: Vec<PathBuf>,
-    /// What to copy out of the partition after the run, however that ends: paths there, also with *, ?, [a-z] and **
+    /// Copy these files out of the partition after the run, however it ends: paths there, also with *, ?, [a-z] and **
     #[arg(long = "out", value_name = "PATTERN", num_args = 1.., requires = "to")]
     #[arg(value_parser = GlobPattern::parse)]
     outputs: Vec<GlobPattern>,

@@ -19,10 +19,8 @@ impl RescueCommands {
     /// The commands for the partition of a run.
     pub fn new(job: &Job, env: &Environment) -> RescueCommands {
         let program = std::env::args_os().next().unwrap_or_else(|| "pario".into());
-        let home = match env.has(HOME) {
-            true => format!("{HOME}={} ", quote(job.home.as_os_str())),
-            false => String::new(),
-        };
+        let home =
+            if env.has(HOME) { format!("{HOME}={} ", quote(job.home.as_os_str())) } else { String::new() };
         let named = job.results.as_ref().map(|results| results.to.clone());
         let to = named.filter(|to| to.is_dir()).unwrap_or_else(|| PathBuf::from(&job.name));
         RescueCommands { pario: format!("{home}{}", quote(&program)), name: job.name.clone(), to }

@@ -69,7 +69,7 @@ impl Grace {
         self.0 * 4 / 5
     }
 
-    /// What was not copied is known by then. The copy of a chunk that was under way may have taken longer than it should.
+    /// The files that were not copied are listed by then. The copy of a chunk that was under way may have taken longer than it should.
     fn for_listing(self) -> Duration {
         let passed = signal::since_termination().unwrap_or_default();
         (self.0 * 9 / 10).max(passed + LISTING)
@@ -183,7 +183,7 @@ impl Session<'_> {
         ended.map(End::Status).map_err(|e| Error::Start(command.launcher().to_owned(), e))
     }
 
-    /// What happens next, for a user that interrupts the program.
+    /// The line that tells a user who interrupts the program what happens next.
     fn answer_while_it_runs(&self) -> String {
         let (job, name) = (self.job, &self.job.name);
         let then = match (&job.results, &job.place) {

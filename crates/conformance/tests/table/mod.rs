@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use pario_conformance::{HostMpi, Output, ProgramRun, Scratch, SourceKind, compile, scratch, workspace_dir};
+use pario_conformance::{
+    HostMpi, Output, ProgramRun, Scratch, SourceKind, compile, same_file, scratch, workspace_dir,
+};
 
 /// The executable of a table program for this host.
 #[track_caller]
@@ -33,4 +35,20 @@ pub fn passes(host: HostMpi, ranks: u32, name: &str, args: &[&str]) -> Output {
     let output = table_run(host, ranks, name, &dir).args(args.iter().copied()).run();
     all_hold(&output);
     output
+}
+
+/// Applications write the same files with Pario as with this host's own MPI-IO.
+#[track_caller]
+#[allow(dead_code)] // not every test file of this directory's needs it
+pub fn files_equal_those_of(host: HostMpi) {
+    for name in ["block3d.c", "strided.c", "shared.c", "nonblocking.c", "split.c"] {
+        let source = workspace_dir().join("crates/conformance/programs/apps").join(name);
+        let (program, dir) = (compile(host, source, SourceKind::C, &[]), scratch());
+        for (file, preload) in [("host", false), ("pario", true)] {
+            let run = ProgramRun::new(host, 2, &program).arg(dir.join(file)).preload(preload);
+            let output = run.run().expect_success();
+            assert_eq!(output.pario_calls() > 0, preload, "{output}");
+        }
+        same_file(dir.join("host"), dir.join("pario"));
+    }
 }
